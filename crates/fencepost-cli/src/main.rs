@@ -1,0 +1,2 @@
+//! The command `fencepost`.
+fn main() {}

@@ -1,0 +1,140 @@
+//! Connecting: what a connection needs to know, and the door for stores.
+
+use std::fmt;
+use std::future::{Future, IntoFuture, ready};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::Clock;
+use crate::error::{Invalid, StoreError, StoreErrorKind};
+use crate::event::{Herald, Observer};
+use crate::locks::{Defaults, Locks};
+use crate::name::checked_label;
+use crate::quorum::Quorum;
+use crate::store::Store;
+
+type Boxed<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
+type Opener = Box<dyn FnOnce(Opening) -> Boxed<Vec<Arc<dyn Store>>> + Send>;
+
+/// What a store is told when it is opened.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Opening {
+    /// The clock that leases and tokens follow.
+    pub clock: Clock,
+}
+
+/// Connects through a store, or through several that vote.
+pub fn connect<S: Store>(open: impl FnOnce(Opening) -> Result<Vec<S>, StoreError> + Send + 'static) -> Connect {
+    Connect::new(Box::new(|opening| {
+        let stores =
+            open(opening).map(|stores| stores.into_iter().map(|store| Arc::new(store) as Arc<dyn Store>).collect());
+        Box::pin(ready(stores))
+    }))
+}
+
+/// A connection to be: set what you like, then `.await` it (or `.block()`).
+///
+/// # Default
+/// - label: `host:pid`
+/// - ttl: 30 s
+/// - wait: none, a library waits only as long as told
+/// - answer within: for one server the smaller of 5 s and half the ttl; in a quorum the smaller of 50 ms and 5 % of it
+#[must_use = "await it to connect"]
+pub struct Connect {
+    open: Opener,
+    clock: Option<Clock>,
+    label: Option<String>,
+    ttl: Duration,
+    wait: Option<Duration>,
+    answer_within: Option<Duration>,
+    observers: Vec<Arc<dyn Observer>>,
+}
+
+impl Connect {
+    fn new(open: Opener) -> Self {
+        let (ttl, observers) = (Duration::from_secs(30), Vec::new());
+        Self { open, clock: None, label: None, ttl, wait: None, answer_within: None, observers }
+    }
+
+    /// Fails when awaited: bad input that was found before there was a store to ask.
+    pub fn invalid(invalid: Invalid) -> Self {
+        let error = StoreError::new(StoreErrorKind::Misconfigured, "connect", invalid.to_string());
+        Self::new(Box::new(|_| Box::pin(ready(Err(error)))))
+    }
+
+    /// Who we are, for `show` and for errors; never a secret. Default `host:pid`.
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.label = Some(label.into());
+        self
+    }
+
+    /// The ttl of every lock of this connection that says nothing else. Default 30 s.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = ttl;
+        self
+    }
+
+    /// How long every lock of this connection waits that says nothing else. Default: not at all.
+    pub fn wait_at_most(mut self, wait: Duration) -> Self {
+        self.wait = Some(wait);
+        self
+    }
+
+    /// Deadline of one request to one node. Default: see [`Connect`].
+    pub fn answer_within(mut self, limit: Duration) -> Self {
+        self.answer_within = Some(limit);
+        self
+    }
+
+    /// Is told of every event. May be called several times.
+    pub fn observer(mut self, observer: impl Observer) -> Self {
+        self.observers.push(Arc::new(observer));
+        self
+    }
+
+    /// Time for tests.
+    #[cfg(feature = "test-util")]
+    pub fn clock(mut self, clock: &crate::clock::VirtualClock) -> Self {
+        self.clock = Some(clock.clock());
+        self
+    }
+
+    async fn open(self) -> Result<Locks, StoreError> {
+        let wrong = |message: String| StoreError::new(StoreErrorKind::Misconfigured, "connect", message);
+        let clock = match self.clock {
+            Some(clock) => clock,
+            None => Clock::system().map_err(|error| {
+                let message = format!("cannot start the clock's thread: {error}");
+                StoreError::new(StoreErrorKind::Unexpected, "connect", message)
+            })?,
+        };
+        let label = checked_label(&self.label.unwrap_or_else(default_label));
+        let label = label.map_err(|invalid| wrong(invalid.to_string()))?;
+        let herald = Herald::new(clock.clone(), self.observers);
+        let nodes = (self.open)(Opening { clock: clock.clone() }).await?;
+        let quorum = Quorum::new(nodes, clock, herald, self.answer_within)?;
+        let defaults = Defaults { label, ttl: self.ttl, wait: self.wait };
+        Ok(Locks::new(Arc::new(quorum), defaults))
+    }
+}
+
+impl IntoFuture for Connect {
+    type Output = Result<Locks, StoreError>;
+    type IntoFuture = Boxed<Locks>;
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.open())
+    }
+}
+
+impl fmt::Debug for Connect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connect").field("label", &self.label).field("ttl", &self.ttl).finish_non_exhaustive()
+    }
+}
+
+fn default_label() -> String {
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    format!("{host}:{}", std::process::id())
+}

@@ -1,0 +1,287 @@
+//! What happened: for logs, metrics, dashboards, and to check a history.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use crate::clock::{Clock, Moment};
+use crate::error::{LossReason, NodeVote, ReleaseOutcome, StoreError};
+use crate::token::FencingToken;
+
+/// Something that happened to one acquisition.
+///
+/// Both ends of an acquire and of a release are events ([`Asked`](EventKind::Asked) … [`Acquired`](EventKind::Acquired),
+/// [`Releasing`](EventKind::Releasing) … [`Released`](EventKind::Released)), so that a history can be checked from
+/// events alone.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Event {
+    /// Since connecting, on a clock that counts sleep.
+    pub at: Duration,
+    /// The lock.
+    pub name: String,
+    /// Joins the events of one acquisition.
+    pub claim: u64,
+    /// What happened.
+    pub kind: EventKind,
+}
+
+/// What happened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum EventKind {
+    /// An acquisition began.
+    Asked,
+    /// Others have it; this claim is in line.
+    Waiting,
+    /// The lock is held.
+    #[non_exhaustive]
+    Acquired {
+        /// The token of the hold; for a reader the number behind the `r`.
+        token: FencingToken,
+        /// Until validity ends.
+        remaining: Duration,
+    },
+    /// The acquisition ended without the lock.
+    Refused,
+    /// The lease was renewed.
+    #[non_exhaustive]
+    Renewed {
+        /// How long after the planned time.
+        late: Duration,
+        /// Until validity ends.
+        remaining: Duration,
+    },
+    /// A renewal got no answer; the old deadline stands.
+    #[non_exhaustive]
+    RenewalUnknown {
+        /// Until validity ends.
+        remaining: Duration,
+    },
+    /// The hold ended unasked.
+    Lost(LossReason),
+    /// A release is on its way.
+    Releasing,
+    /// A release was answered.
+    Released(ReleaseOutcome),
+    /// Nobody confirmed a release until the lease was over.
+    ReleaseUnknown,
+    /// A node answered an acquire.
+    Voted(NodeVote),
+    /// A slow reader of a [`Feed`] missed so many events.
+    #[non_exhaustive]
+    Missed {
+        /// How many.
+        events: u64,
+    },
+}
+
+/// Is told of every event, in line: be quick, never block. Any `Fn(&Event)` is one.
+pub trait Observer: Send + Sync + 'static {
+    /// Something happened.
+    fn event(&self, event: &Event);
+}
+
+impl<F: Fn(&Event) + Send + Sync + 'static> Observer for F {
+    fn event(&self, event: &Event) {
+        self(event);
+    }
+}
+
+/// Items as they come; also a `Stream`. A slow reader of events misses some and is told; no lock waits for it.
+pub struct Feed<T> {
+    source: Source<T>,
+}
+
+enum Source<T> {
+    Ring(Arc<Ring<T>>),
+    Pages(Pages<T>),
+}
+
+type Page<T> = Result<(Vec<T>, bool), StoreError>;
+type NextPage<T> = Pin<Box<dyn Future<Output = Page<T>> + Send>>;
+type Fetch<T> = Box<dyn Fn(Option<&T>) -> NextPage<T> + Send>;
+
+struct Pages<T> {
+    ready: VecDeque<T>,
+    /// Fetches the page after this item.
+    fetch: Fetch<T>,
+    under_way: Option<NextPage<T>>,
+}
+
+impl<T: Clone> Feed<T> {
+    /// A listing that is fetched page by page; `true` beside a page: there are more.
+    pub(crate) fn pages(fetch: impl Fn(Option<&T>) -> NextPage<T> + Send + 'static) -> Self {
+        let under_way = Some(fetch(None));
+        Self { source: Source::Pages(Pages { ready: VecDeque::new(), fetch: Box::new(fetch), under_way }) }
+    }
+
+    /// The next item; `None`: that was all.
+    pub async fn next(&mut self) -> Option<Result<T, StoreError>> {
+        poll_fn(|context| self.poll_item(context)).await
+    }
+
+    fn poll_item(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<T, StoreError>>> {
+        match &mut self.source {
+            Source::Ring(ring) => ring.poll(context).map(|item| item.map(Ok)),
+            Source::Pages(pages) => pages.poll(context),
+        }
+    }
+}
+
+impl<T: Clone> Pages<T> {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<T, StoreError>>> {
+        loop {
+            if let Some(item) = self.ready.pop_front() {
+                return Poll::Ready(Some(Ok(item)));
+            }
+            let Some(page) = &mut self.under_way else { return Poll::Ready(None) };
+            let answer = std::task::ready!(page.as_mut().poll(context));
+            self.under_way = None;
+            match answer {
+                Err(error) => return Poll::Ready(Some(Err(error))),
+                Ok((items, more)) => {
+                    self.under_way = (more && !items.is_empty()).then(|| (self.fetch)(items.last()));
+                    self.ready.extend(items);
+                }
+            }
+        }
+    }
+}
+
+impl<T: Clone + Unpin> futures_core::Stream for Feed<T> {
+    type Item = Result<T, StoreError>;
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.poll_item(context)
+    }
+}
+
+impl<T> fmt::Debug for Feed<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Feed")
+    }
+}
+
+/// How many events a slow reader may be behind.
+const RING_MAX: usize = 4096;
+
+struct Ring<T> {
+    inner: Mutex<RingInner<T>>,
+}
+
+struct RingInner<T> {
+    items: VecDeque<T>,
+    missed: u64,
+    missed_item: fn(u64) -> T,
+    closed: bool,
+    waker: Option<Waker>,
+}
+
+impl<T> Ring<T> {
+    fn push(&self, item: T) {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        if inner.items.len() == RING_MAX {
+            inner.items.pop_front();
+            inner.missed += 1;
+        }
+        inner.items.push_back(item);
+        if let Some(waker) = inner.waker.take() {
+            waker.wake();
+        }
+    }
+
+    fn close(&self) {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.closed = true;
+        if let Some(waker) = inner.waker.take() {
+            waker.wake();
+        }
+    }
+
+    fn poll(&self, context: &mut Context<'_>) -> Poll<Option<T>> {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        if inner.missed > 0 {
+            let missed = (inner.missed_item)(inner.missed);
+            inner.missed = 0;
+            return Poll::Ready(Some(missed));
+        }
+        match inner.items.pop_front() {
+            Some(item) => Poll::Ready(Some(item)),
+            None if inner.closed => Poll::Ready(None),
+            None => {
+                inner.waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+/// Tells observers, feeds and `tracing`.
+pub(crate) struct Herald {
+    clock: Clock,
+    started: Moment,
+    observers: Vec<Arc<dyn Observer>>,
+    feeds: Mutex<Vec<Weak<Ring<Event>>>>,
+}
+
+impl Herald {
+    pub(crate) fn new(clock: Clock, observers: Vec<Arc<dyn Observer>>) -> Self {
+        let started = clock.now();
+        Self { clock, started, observers, feeds: Mutex::default() }
+    }
+
+    pub(crate) fn feed(&self) -> Feed<Event> {
+        let missed_item =
+            |events| Event { at: Duration::ZERO, name: String::new(), claim: 0, kind: EventKind::Missed { events } };
+        let inner = RingInner { items: VecDeque::new(), missed: 0, missed_item, closed: false, waker: None };
+        let ring = Arc::new(Ring { inner: Mutex::new(inner) });
+        let mut feeds = self.feeds.lock().unwrap_or_else(PoisonError::into_inner);
+        feeds.retain(|feed| feed.strong_count() > 0);
+        feeds.push(Arc::downgrade(&ring));
+        Feed { source: Source::Ring(ring) }
+    }
+
+    /// Whether anybody would hear.
+    pub(crate) fn has_audience(&self) -> bool {
+        !self.observers.is_empty() || !self.feeds.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    pub(crate) fn tell(&self, name: &str, claim: u64, kind: EventKind) {
+        trace(name, claim, &kind);
+        if !self.has_audience() {
+            return;
+        }
+        let event = Event { at: self.clock.now().since(self.started), name: name.to_owned(), claim, kind };
+        for observer in &self.observers {
+            // A user's panic must not stop renewals.
+            let call = std::panic::AssertUnwindSafe(|| observer.event(&event));
+            if std::panic::catch_unwind(call).is_err() {
+                tracing::error!(lock.name = name, "an observer panicked");
+            }
+        }
+        let feeds = self.feeds.lock().unwrap_or_else(PoisonError::into_inner);
+        feeds.iter().filter_map(Weak::upgrade).for_each(|feed| feed.push(event.clone()));
+    }
+}
+
+impl Drop for Herald {
+    fn drop(&mut self) {
+        let feeds = self.feeds.lock().unwrap_or_else(PoisonError::into_inner);
+        feeds.iter().filter_map(Weak::upgrade).for_each(|feed| feed.close());
+    }
+}
+
+fn trace(name: &str, claim: u64, kind: &EventKind) {
+    match kind {
+        EventKind::Lost(reason) => tracing::error!(lock.name = name, claim, %reason, "lock lost"),
+        EventKind::RenewalUnknown { remaining } => {
+            tracing::warn!(lock.name = name, claim, ?remaining, "renewal got no answer; the old deadline stands");
+        }
+        EventKind::Acquired { token, .. } => tracing::debug!(lock.name = name, claim, lock.token = %token, "acquired"),
+        other => tracing::debug!(lock.name = name, claim, event = ?other),
+    }
+}

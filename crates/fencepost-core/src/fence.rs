@@ -1,0 +1,74 @@
+//! The check at the resource: what makes a fencing token protect anything.
+
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
+use crate::error::StoreError;
+use crate::token::FencingToken;
+
+/// A newer holder was here: the write was rejected, and the old holder must stop.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("stale fencing token {token}: the resource has already seen {seen}, so a newer holder was here; stop working")]
+pub struct Stale {
+    /// The token that was shown.
+    pub token: FencingToken,
+    /// The newest token that the resource has seen.
+    pub seen: FencingToken,
+}
+
+/// Why a fenced write did not happen.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FenceError {
+    /// A newer holder was here.
+    #[error(transparent)]
+    Stale(#[from] Stale),
+    /// The store that keeps the newest token did not do its part.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A value that rejects writes with an older token and accepts an equal one: for tests, and to teach.
+///
+/// ```
+/// # use fencepost_core::{fence::FencedCell, FencingToken};
+/// let (old, new) = (FencingToken::from_number(33).unwrap(), FencingToken::from_number(34).unwrap());
+/// let cell = FencedCell::new("empty");
+/// cell.write(new, "by the new holder")?;
+/// assert_eq!(cell.write(old, "by the one that slept").unwrap_err().seen, new);
+/// assert_eq!(cell.read(), "by the new holder");
+/// # Ok::<(), fencepost_core::fence::Stale>(())
+/// ```
+pub struct FencedCell<T> {
+    inner: Mutex<(Option<FencingToken>, T)>,
+}
+
+impl<T: Clone> FencedCell<T> {
+    /// A cell that has seen no token yet.
+    pub fn new(value: T) -> Self {
+        Self { inner: Mutex::new((None, value)) }
+    }
+
+    /// The value.
+    pub fn read(&self) -> T {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner).1.clone()
+    }
+
+    /// Writes, unless a newer token was seen.
+    pub fn write(&self, token: FencingToken, value: T) -> Result<(), Stale> {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        match inner.0 {
+            Some(seen) if seen > token => Err(Stale { token, seen }),
+            _ => {
+                *inner = (Some(token), value);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl<T> fmt::Debug for FencedCell<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("FencedCell(..)")
+    }
+}

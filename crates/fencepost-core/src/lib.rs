@@ -1,0 +1,45 @@
+//! The lock core of Fencepost. Use the `fencepost` crate, which adds the places where locks live.
+//!
+//! The parts, in reading order:
+//! - [`token`](FencingToken), names and owners: the words;
+//! - [`store`]: the contract of single atomic steps, and the memory store;
+//! - [`table`](store::table): what each step means, executable;
+//! - `quorum`: the engine that acquires, renews and releases over one store or several;
+//! - [`Connect`], [`Locks`], [`Lock`], [`Guard`]: what users see;
+//! - [`fence`]: the check at the resource;
+//! - `clock`: time, real and virtual.
+
+mod blocking;
+mod clock;
+mod connect;
+mod error;
+mod event;
+pub mod fence;
+mod grant;
+mod guard;
+mod lease;
+mod lock;
+mod locks;
+mod name;
+mod quorum;
+mod state;
+pub mod store;
+
+mod token;
+
+pub use blocking::Blocking;
+#[cfg(feature = "test-util")]
+pub use clock::VirtualClock;
+pub use connect::Connect;
+pub use error::{
+    AcquireError, Invalid, LossReason, Lost, NodeVote, ReleaseOutcome, RenewError, RunError, StoreError,
+    StoreErrorKind, Vote,
+};
+pub use event::{Event, EventKind, Feed, Observer};
+pub use grant::Grant;
+pub use guard::Guard;
+pub use lease::Lease;
+pub use lock::Lock;
+pub use locks::{Guarantees, Locks};
+pub use state::{Holder, LockState, Waiter};
+pub use token::{FencingToken, SharedToken};

@@ -1,0 +1,244 @@
+//! A lock: a name and its settings. Holds nothing.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::marker::PhantomData;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use crate::error::{AcquireError, Invalid, RunError};
+use crate::grant::Grant;
+use crate::guard::Guard;
+use crate::locks::Defaults;
+use crate::name::{LockName, Owner, checked_label};
+use crate::quorum::{Course, Patience, Quorum, TTL_MAX, Terms, no_randomness};
+use crate::store::{Claim, Place, Turn};
+use crate::token::{FencingToken, SharedToken};
+
+/// Locks are held for at most so long, unless the lock says otherwise.
+pub(crate) const MAX_HOLD: Duration = Duration::from_secs(24 * 3600);
+/// The longest wait that may be asked for; longer is `wait_forever`.
+const WAIT_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
+
+/// A name and its settings: keep it, clone it, acquire from it again and again, each time as a new owner.
+///
+/// Bad names and limits are reported by `acquire`, as [`Invalid`], so that the chain stays fluent.
+///
+/// # Default
+/// - ttl: 30 s, or as [`Connect`](crate::Connect) says; the watchdog renews at a third
+/// - wait: not at all, or as `Connect` says
+/// - in line, first come first served
+/// - `max_hold`: 24 h
+/// - `loss_margin`: a tenth of the ttl
+#[must_use = "a lock does nothing until acquired"]
+pub struct Lock<G: Grant = FencingToken> {
+    quorum: Arc<Quorum>,
+    name: String,
+    label: String,
+    ttl: Duration,
+    wait: Wait,
+    unfair: bool,
+    manual: bool,
+    max_hold: Option<Duration>,
+    loss_margin: Option<Duration>,
+    grant: PhantomData<G>,
+}
+
+#[derive(Clone, Copy)]
+enum Wait {
+    AtMost(Duration),
+    Forever,
+}
+
+impl Lock {
+    pub(crate) fn new(quorum: Arc<Quorum>, defaults: &Defaults, name: String) -> Self {
+        Self {
+            quorum,
+            name,
+            label: defaults.label.to_string(),
+            ttl: defaults.ttl,
+            wait: Wait::AtMost(defaults.wait.unwrap_or_default()),
+            unfair: false,
+            manual: false,
+            max_hold: Some(MAX_HOLD),
+            loss_margin: None,
+            grant: PhantomData,
+        }
+    }
+
+    /// Many readers or one writer; writers do not starve, because a waiting writer stops new readers.
+    pub fn shared(self) -> Lock<SharedToken> {
+        let Self { quorum, name, label, ttl, wait, unfair, manual, max_hold, loss_margin, .. } = self;
+        Lock { quorum, name, label, ttl, wait, unfair, manual, max_hold, loss_margin, grant: PhantomData }
+    }
+}
+
+impl<G: Grant> Lock<G> {
+    /// How long others wait after we crash, not how long we may work: the watchdog renews at a third. Default 30 s.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = ttl;
+        self
+    }
+
+    /// Default: as `Connect` says, else not at all.
+    pub fn wait_at_most(mut self, wait: Duration) -> Self {
+        self.wait = Wait::AtMost(wait);
+        self
+    }
+
+    /// Waits as long as it takes.
+    pub fn wait_forever(mut self) -> Self {
+        self.wait = Wait::Forever;
+        self
+    }
+
+    /// Who we are, for `show` and for errors; never a secret. Default: as `Connect` says.
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.label = label.into();
+        self
+    }
+
+    /// No place in the line: random back-off, may overtake and be overtaken. Default: first come, first served.
+    pub fn unfair(mut self) -> Self {
+        self.unfair = true;
+        self
+    }
+
+    /// No watchdog: the lease ends after one ttl unless you [`renew`](Guard::renew). Default: renewed by itself.
+    pub fn manual_renewal(mut self) -> Self {
+        self.manual = true;
+        self
+    }
+
+    /// The hold ends here (`Lost(HoldLimit)`): no lock can be renewed for ever by accident. Default 24 h.
+    pub fn max_hold(mut self, limit: Duration) -> Self {
+        self.max_hold = Some(limit);
+        self
+    }
+
+    /// `lost()` fires so long before validity ends. Default: a tenth of the ttl.
+    pub fn loss_margin(mut self, margin: Duration) -> Self {
+        self.loss_margin = Some(margin);
+        self
+    }
+
+    /// Waits in line, as long as told. How a hold can be lost is said at [`Guard`].
+    ///
+    /// # Cancel safety
+    /// Dropped, it leaves the line, and a grant on its way is given back.
+    ///
+    /// # Errors
+    /// [`Busy`](AcquireError::Busy) if another held it for as long as this lock waits, which is not at all unless told.
+    pub async fn acquire(&self) -> Result<Guard<G>, AcquireError> {
+        self.acquire_within(self.wait).await
+    }
+
+    /// Never waits for another owner. `Ok(None)`: somebody else has it, or is in line. Busy is an answer, not an error.
+    ///
+    /// # Cancel safety
+    /// Dropped, a grant on its way is given back.
+    pub async fn try_acquire(&self) -> Result<Option<Guard<G>>, AcquireError> {
+        match self.acquire_within(Wait::AtMost(Duration::ZERO)).await {
+            Ok(guard) => Ok(Some(guard)),
+            Err(AcquireError::Busy { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Acquires, works, releases. On loss the work is dropped at its next await, *before* the lease ends.
+    ///
+    /// Loss is asked first at every poll, by the clock: a process that slept past its lease takes not one more step.
+    /// What the work finished before the loss stands. Its own error comes back as [`RunError::Work`], whatever the
+    /// release says; that is an event.
+    ///
+    /// # Cancel safety
+    /// Dropped, it drops the work and schedules the release.
+    pub async fn run<T, E>(&self, work: impl AsyncFnOnce(&Guard<G>) -> Result<T, E>) -> Result<T, RunError<E>> {
+        let guard = self.acquire().await.map_err(RunError::Acquire)?;
+        let done = {
+            let (mut work, mut lost) = (pin!(work(&guard)), pin!(guard.lost()));
+            poll_fn(|context| match lost.as_mut().poll(context) {
+                Poll::Ready(why) => Poll::Ready(Err(RunError::Lost(why))),
+                Poll::Pending => work.as_mut().poll(context).map(|done| done.map_err(RunError::Work)),
+            })
+            .await
+        };
+        let _ = guard.release().await;
+        done
+    }
+
+    async fn acquire_within(&self, wait: Wait) -> Result<Guard<G>, AcquireError> {
+        let (claim, terms) = self.claim(wait)?;
+        let course = Course::start(&self.quorum, claim, terms).ok_or(AcquireError::ShuttingDown)?;
+        Guard::acquired(course).await
+    }
+
+    fn claim(&self, wait: Wait) -> Result<(Claim, Terms), AcquireError> {
+        let name = LockName::new(&self.name)?;
+        let label = checked_label(&self.label)?;
+        self.check_limits(wait)?;
+        let owner = Owner::random().map_err(|error| no_randomness("acquire", error))?;
+        let now = self.quorum.clock.now();
+        let patience = match wait {
+            Wait::AtMost(wait) if wait.is_zero() => Patience::None,
+            Wait::AtMost(wait) => Patience::Until { began: now, end: now.plus(wait) },
+            Wait::Forever => Patience::Endless { began: now },
+        };
+        let turn = match patience {
+            _ if self.unfair => Turn::Overtake,
+            Patience::Until { .. } | Patience::Endless { .. } if self.quorum.abilities.queues => {
+                Turn::InLine(Place { ticket: self.quorum.clock_guess(), lease: self.quorum.waiter_lease(self.ttl) })
+            }
+            _ => Turn::AfterOthers,
+        };
+        let claim = Claim { name, owner, label, mode: G::MODE, ttl: self.ttl, turn };
+        let margin = self.margin();
+        Ok((claim, Terms { patience, margin, max_hold: self.max_hold, automatic: !self.manual }))
+    }
+
+    fn margin(&self) -> Duration {
+        self.loss_margin.unwrap_or(self.ttl / 10)
+    }
+
+    fn check_limits(&self, wait: Wait) -> Result<(), Invalid> {
+        let abilities = &self.quorum.abilities;
+        let (least, most) = (abilities.smallest_ttl, abilities.largest_ttl.unwrap_or(TTL_MAX).min(TTL_MAX));
+        if self.ttl < least || self.ttl > most {
+            let cure = format!("this store takes {least:?} to {most:?}; long work is the watchdog's business");
+            return Err(Invalid::new("ttl", format!("{:?}", self.ttl), cure));
+        }
+        if self.margin() > self.ttl / 2 {
+            let cure = format!("at most half of the ttl: {:?}", self.ttl / 2);
+            return Err(Invalid::new("loss_margin", format!("{:?}", self.margin()), cure));
+        }
+        if self.max_hold.is_some_and(|limit| limit.is_zero()) {
+            return Err(Invalid::new("max_hold", "0s", "give the work some time"));
+        }
+        match wait {
+            Wait::AtMost(wait) if wait > WAIT_MAX => {
+                Err(Invalid::new("wait_at_most", format!("{wait:?}"), "use wait_forever for more than a year"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl<G: Grant> Clone for Lock<G> {
+    fn clone(&self) -> Self {
+        Self {
+            quorum: self.quorum.clone(),
+            name: self.name.clone(),
+            label: self.label.clone(),
+            grant: PhantomData,
+            ..*self
+        }
+    }
+}
+
+impl<G: Grant> fmt::Debug for Lock<G> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lock").field("name", &self.name).field("ttl", &self.ttl).finish_non_exhaustive()
+    }
+}

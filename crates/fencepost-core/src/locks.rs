@@ -1,0 +1,167 @@
+//! A connection to where locks live.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use crate::clock::Alarm;
+use crate::error::{RenewError, StoreError, StoreErrorKind};
+use crate::event::{Event, Feed};
+use crate::fence::FenceError;
+use crate::grant::Grant;
+use crate::guard::Guard;
+use crate::lease::Lease;
+use crate::lock::Lock;
+use crate::name::LockName;
+use crate::quorum::Quorum;
+use crate::state::{Holder, LockState};
+use crate::token::FencingToken;
+
+/// How many locks a listing fetches at a time.
+const PAGE: u32 = 500;
+
+/// A connection to where locks live. Cheap to clone; clones share links, watchdog, releaser and local line.
+#[derive(Clone)]
+pub struct Locks {
+    quorum: Arc<Quorum>,
+    defaults: Arc<Defaults>,
+}
+
+/// What a lock takes from its connection.
+pub(crate) struct Defaults {
+    pub(crate) label: Arc<str>,
+    pub(crate) ttl: Duration,
+    pub(crate) wait: Option<Duration>,
+}
+
+/// What this store can do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Guarantees {
+    /// Waiting claims are served in order of arrival.
+    pub fifo: bool,
+    /// Locks outlive a restart of the store.
+    pub survives_restart: bool,
+    /// Locks outlive the loss of one node.
+    pub survives_a_node: bool,
+    /// The shortest ttl that makes sense here.
+    pub smallest_ttl: Duration,
+    /// The longest ttl that the store takes.
+    pub largest_ttl: Option<Duration>,
+}
+
+impl Locks {
+    pub(crate) fn new(quorum: Arc<Quorum>, defaults: Defaults) -> Self {
+        Self { quorum, defaults: Arc::new(defaults) }
+    }
+
+    /// The lock with this name. It holds nothing until acquired.
+    pub fn lock(&self, name: impl Into<String>) -> Lock {
+        Lock::new(self.quorum.clone(), &self.defaults, name.into())
+    }
+
+    /// Takes over a leaked lease by renewing it. It is borrowed, so that after `Unknown` you can try again.
+    pub async fn adopt<G: Grant>(&self, lease: &Lease<G>) -> Result<Guard<G>, RenewError> {
+        Guard::adopt(&self.quorum, &self.defaults, lease).await
+    }
+
+    /// What the store knows of a lock. A lock nobody ever used is a free lock.
+    pub async fn inspect(&self, name: &str) -> Result<LockState, StoreError> {
+        self.quorum.inspect(checked(name, "inspect")?).await
+    }
+
+    /// Locks whose names start so, in name order, fetched page by page.
+    pub fn list(&self, prefix: &str) -> Feed<LockState> {
+        let (quorum, prefix): (_, Arc<str>) = (self.quorum.clone(), prefix.into());
+        Feed::pages(move |after: Option<&LockState>| {
+            let after = after.and_then(|state| LockName::new(&state.name).ok());
+            Box::pin(quorum.clone().list(prefix.clone(), after, PAGE))
+        })
+    }
+
+    /// Ends somebody's hold. Answers who was thrown out: their guard says `Lost(Revoked)` at its next renewal.
+    /// `None`: it was free.
+    pub async fn force_release(&self, name: &str, reason: &str) -> Result<Option<Holder>, StoreError> {
+        let name = checked(name, "force_release")?;
+        let holder = self.quorum.evict(name.clone()).await?;
+        tracing::warn!(lock.name = name.as_str(), reason, holder = ?holder, "released by force");
+        Ok(holder)
+    }
+
+    /// "Is this the newest token granted?", for a resource that keeps no mark of its own.
+    pub async fn check(&self, name: &str, token: FencingToken) -> Result<(), FenceError> {
+        let seen = self.inspect(name).await?.last_token;
+        Ok(seen.map_or(Ok(()), |seen| token.check(seen.as_i64()))?)
+    }
+
+    /// What happens on this connection, from now on.
+    pub fn events(&self) -> Feed<Event> {
+        self.quorum.herald.feed()
+    }
+
+    /// What this store can do.
+    pub fn guarantees(&self) -> Guarantees {
+        let abilities = &self.quorum.abilities;
+        Guarantees {
+            fifo: abilities.queues,
+            survives_restart: abilities.survives_restart,
+            survives_a_node: self.quorum.nodes.len() > 2,
+            smallest_ttl: abilities.smallest_ttl,
+            largest_ttl: abilities.largest_ttl,
+        }
+    }
+
+    /// For all clones: ends waiting (`ShuttingDown`), refuses new claims, sends outstanding releases. Held guards stay
+    /// held, and are renewed until they are dropped.
+    ///
+    /// Answers the names whose release nobody confirmed in time (left to their ttl); empty is a clean end.
+    ///
+    /// # Cancel safety
+    /// Dropped, the connection stays shut; only the answer is lost.
+    #[must_use = "names in the answer stay locked until their ttl ends"]
+    pub async fn shutdown(&self, timeout: Duration) -> Vec<String> {
+        let clock = &self.quorum.clock;
+        let bell = Arc::new(Bell::default());
+        let target: Arc<dyn Alarm> = bell.clone();
+        let alarm = clock.alarm(clock.now().plus(timeout), Arc::downgrade(&target));
+        self.quorum.close();
+        let left = poll_fn(|context| {
+            *bell.waker.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(context.waker().clone());
+            let rung = bell.rung.load(Ordering::SeqCst);
+            let left = self.quorum.leaving(context.waker());
+            if left.is_empty() || rung { Poll::Ready(left) } else { Poll::Pending }
+        });
+        let left = left.await;
+        clock.cancel(alarm);
+        left
+    }
+}
+
+#[derive(Default)]
+struct Bell {
+    rung: AtomicBool,
+    waker: std::sync::Mutex<Option<std::task::Waker>>,
+}
+
+impl Alarm for Bell {
+    fn ring(self: Arc<Self>) {
+        self.rung.store(true, Ordering::SeqCst);
+        let waker = self.waker.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        waker.into_iter().for_each(std::task::Waker::wake);
+    }
+}
+
+fn checked(name: &str, operation: &'static str) -> Result<LockName, StoreError> {
+    LockName::new(name)
+        .map_err(|invalid| StoreError::new(StoreErrorKind::Misconfigured, operation, invalid.to_string()))
+}
+
+impl fmt::Debug for Locks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nodes: Vec<String> = self.quorum.nodes.iter().map(|node| node.label()).collect();
+        f.debug_struct("Locks").field("nodes", &nodes).field("label", &self.defaults.label).finish_non_exhaustive()
+    }
+}

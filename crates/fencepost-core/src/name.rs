@@ -1,0 +1,129 @@
+//! Names, labels and owners: what may be said to a store.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::error::Invalid;
+
+/// The longest name, in bytes.
+pub(crate) const NAME_BYTES_MAX: usize = 255;
+/// The longest label, in bytes.
+pub(crate) const LABEL_BYTES_MAX: usize = 255;
+
+/// A valid name of a lock: 1 to 255 bytes of UTF-8 without control characters.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LockName(Arc<str>);
+
+impl LockName {
+    /// Checks the name.
+    pub fn new(name: impl AsRef<str>) -> Result<Self, Invalid> {
+        let name = name.as_ref();
+        if name.is_empty() {
+            return Err(Invalid::new("name", "", "give the lock a name of 1 to 255 bytes"));
+        }
+        checked("name", name, NAME_BYTES_MAX).map(Self)
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for LockName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for LockName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&*self.0, f)
+    }
+}
+
+/// Checks a label: who holds or waits, for people to read. It may be empty.
+pub(crate) fn checked_label(label: &str) -> Result<Arc<str>, Invalid> {
+    checked("label", label, LABEL_BYTES_MAX)
+}
+
+fn checked(field: &'static str, text: &str, bytes_max: usize) -> Result<Arc<str>, Invalid> {
+    if text.len() > bytes_max {
+        let cure = format!("it has {} bytes: use at most {bytes_max}", text.len());
+        return Err(Invalid::new(field, text, cure));
+    }
+    match text.chars().find(|c| c.is_control()) {
+        Some(c) => Err(Invalid::new(field, text, format!("take out the control character U+{:04X}", u32::from(c)))),
+        None => Ok(text.into()),
+    }
+}
+
+/// The secret of one acquisition: 20 bytes from the operating system's random source.
+///
+/// Fresh for every acquisition, the same for all its attempts; a store compares it in the same atomic step that
+/// changes the lock. `Debug` hides it; only [`expose`](Owner::expose) writes it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Owner([u8; 20]);
+
+impl Owner {
+    /// A new owner. `Err` if the operating system has no random bytes to give.
+    pub fn random() -> Result<Self, getrandom::Error> {
+        let mut bytes = [0; 20];
+        getrandom::fill(&mut bytes)?;
+        Ok(Self(bytes))
+    }
+
+    /// The owner as 40 hexadecimal digits: a secret.
+    pub fn expose(&self) -> String {
+        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// Reads what [`expose`](Owner::expose) wrote.
+    pub fn from_exposed(text: &str) -> Option<Self> {
+        let digits = text.as_bytes();
+        if digits.len() != 40 {
+            return None;
+        }
+        let mut bytes = [0; 20];
+        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+            let high = char::from(pair[0]).to_digit(16)?;
+            let low = char::from(pair[1]).to_digit(16)?;
+            *byte = u8::try_from(high * 16 + low).ok()?;
+        }
+        Some(Self(bytes))
+    }
+}
+
+impl fmt::Debug for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Owner(..)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bad_names_are_refused_with_field_value_and_cure() {
+        for bad in ["", "a\0b", "a\nb", "tab\t", "\u{7f}", &"x".repeat(256)] {
+            let invalid = LockName::new(bad).expect_err("refused");
+            assert_eq!(invalid.field, "name");
+            assert!(!invalid.cure.is_empty());
+            assert!(!invalid.to_string().contains('\n'), "one line: {invalid}");
+        }
+        for good in ["a", "order/42", "ünïcode ✓", "{braces}", "a b", &"x".repeat(255)] {
+            assert_eq!(LockName::new(good).expect("valid").as_str(), good);
+        }
+    }
+
+    #[test]
+    fn an_owner_is_unguessable_and_hidden() {
+        let (one, two) = (Owner::random().expect("random"), Owner::random().expect("random"));
+        assert_ne!(one, two);
+        assert_eq!(format!("{one:?}"), "Owner(..)");
+        assert_eq!(Owner::from_exposed(&one.expose()), Some(one));
+        assert_eq!(Owner::from_exposed("zz"), None);
+        assert_eq!(Owner::from_exposed(&"g".repeat(40)), None);
+    }
+}

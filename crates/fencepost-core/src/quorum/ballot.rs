@@ -1,0 +1,201 @@
+//! Counting votes. Pure: no I/O, no clock, no waiting.
+//!
+//! This is Redlock's decision, and with one node it is every other store's too. Two winners' majorities share a node;
+//! that node accepts rising tokens only. So the tokens of two winners differ, and the later one's is higher.
+
+use crate::token::FencingToken;
+
+/// What one node said in this round.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Vote {
+    /// Nothing yet.
+    Pending,
+    /// Mine, under this token.
+    Granted(FencingToken),
+    /// Another's.
+    Refused,
+    /// The proposal did not fit; this is the lowest token that would.
+    Stale(FencingToken),
+    /// No answer, or no right to vote.
+    Failed,
+}
+
+/// What follows from the votes so far. More votes never turn a loss into a win.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Verdict {
+    /// Not decided yet.
+    Open,
+    /// A majority is mine under one token.
+    Won(FencingToken),
+    /// A majority is mine, but under different tokens: propose one for all. Never take the highest of them, it is
+    /// recorded on a minority only.
+    Unify,
+    /// A minority is mine: give it back.
+    Yield,
+    /// Nothing is mine.
+    Refused,
+    /// Stale answers stood in the way: this token would have fitted a majority.
+    Raise(FencingToken),
+    /// Too few nodes can vote.
+    NoQuorum,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Ballot {
+    votes: Vec<Vote>,
+}
+
+impl Ballot {
+    pub(crate) fn open(nodes: usize) -> Self {
+        Self { votes: vec![Vote::Pending; nodes] }
+    }
+
+    /// The smallest majority.
+    pub(crate) fn need(nodes: usize) -> usize {
+        nodes / 2 + 1
+    }
+
+    pub(crate) fn record(&mut self, node: usize, vote: Vote) {
+        self.votes[node] = vote;
+    }
+
+    pub(crate) fn vote(&self, node: usize) -> Vote {
+        self.votes[node]
+    }
+
+    pub(crate) fn reset(&mut self) {
+        self.votes.fill(Vote::Pending);
+    }
+
+    pub(crate) fn pending(&self) -> impl Iterator<Item = usize> {
+        self.votes.iter().enumerate().filter(|(_, vote)| **vote == Vote::Pending).map(|(node, _)| node)
+    }
+
+    pub(crate) fn granted(&self) -> impl Iterator<Item = (usize, FencingToken)> {
+        self.votes.iter().enumerate().filter_map(|(node, vote)| match vote {
+            Vote::Granted(token) => Some((node, *token)),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn verdict(&self) -> Verdict {
+        let need = Self::need(self.votes.len());
+        let count = |wanted: fn(&Vote) -> bool| self.votes.iter().filter(|vote| wanted(vote)).count();
+        let same = |token| self.granted().filter(|(_, other)| *other == token).count();
+        if let Some((_, token)) = self.granted().find(|(_, token)| same(*token) >= need) {
+            return Verdict::Won(token);
+        }
+        let mine = self.granted().count();
+        if mine >= need {
+            return Verdict::Unify;
+        }
+        if self.votes.len() - count(|vote| *vote == Vote::Failed) < need {
+            return Verdict::NoQuorum;
+        }
+        let pending = count(|vote| *vote == Vote::Pending);
+        let mut floors: Vec<FencingToken> = self
+            .votes
+            .iter()
+            .filter_map(|vote| match vote {
+                Vote::Stale(floor) => Some(*floor),
+                _ => None,
+            })
+            .collect();
+        if pending > 0 && mine + floors.len() + pending >= need {
+            return Verdict::Open;
+        }
+        if mine + floors.len() >= need {
+            floors.sort_unstable();
+            return Verdict::Raise(floors[need - mine - 1]);
+        }
+        if mine > 0 { Verdict::Yield } else { Verdict::Refused }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn token(number: u64) -> FencingToken {
+        FencingToken::from_number(number).expect("a token")
+    }
+
+    fn ballot(votes: &[Vote]) -> Ballot {
+        Ballot { votes: votes.to_vec() }
+    }
+
+    #[test]
+    fn one_node_is_a_quorum_of_one() {
+        assert_eq!(ballot(&[Vote::Granted(token(7))]).verdict(), Verdict::Won(token(7)));
+        assert_eq!(ballot(&[Vote::Refused]).verdict(), Verdict::Refused);
+        assert_eq!(ballot(&[Vote::Stale(token(10))]).verdict(), Verdict::Raise(token(10)));
+        assert_eq!(ballot(&[Vote::Failed]).verdict(), Verdict::NoQuorum);
+        assert_eq!(Ballot::open(1).verdict(), Verdict::Open);
+    }
+
+    #[test]
+    fn a_majority_under_different_tokens_is_not_a_win() {
+        use Vote::{Granted, Pending};
+        assert_eq!(ballot(&[Granted(token(3)), Granted(token(4)), Pending]).verdict(), Verdict::Unify);
+        assert_eq!(ballot(&[Granted(token(4)), Granted(token(4)), Pending]).verdict(), Verdict::Won(token(4)));
+    }
+
+    #[test]
+    fn the_raise_goes_to_the_mth_smallest_so_that_one_poisoned_node_is_ignored() {
+        let floors = [5, 900, 6, 7, 8].map(|floor| Vote::Stale(token(floor)));
+        assert_eq!(ballot(&floors).verdict(), Verdict::Raise(token(7)));
+    }
+
+    #[test]
+    fn a_tie_of_an_even_number_of_nodes_is_a_loss_at_once() {
+        use Vote::{Granted, Refused};
+        assert_eq!(ballot(&[Granted(token(1)), Refused]).verdict(), Verdict::Yield);
+        let tie = [Granted(token(1)), Granted(token(1)), Refused, Refused];
+        assert_eq!(ballot(&tie).verdict(), Verdict::Yield);
+    }
+
+    /// Every combination of votes for one to five nodes: the verdict is the one that its words promise, and once it is
+    /// against us no answer of a node that is still silent turns it into a win.
+    #[test]
+    fn verdicts_hold_for_every_combination_of_votes() {
+        let kinds = [
+            Vote::Pending,
+            Vote::Granted(token(3)),
+            Vote::Granted(token(4)),
+            Vote::Refused,
+            Vote::Stale(token(9)),
+            Vote::Failed,
+        ];
+        let mut walked = 0;
+        for nodes in 1..=5_u32 {
+            for code in 0..kinds.len().pow(nodes) {
+                let digit = |place: u32| kinds[code / kinds.len().pow(place) % kinds.len()];
+                let votes: Vec<Vote> = (0..nodes).map(digit).collect();
+                check(&votes);
+                walked += 1;
+            }
+        }
+        assert_eq!(walked, 6 + 36 + 216 + 1296 + 7776);
+    }
+
+    fn check(votes: &[Vote]) {
+        let need = Ballot::need(votes.len());
+        let count = |wanted: &dyn Fn(&Vote) -> bool| votes.iter().filter(|vote| wanted(vote)).count();
+        let of = |number| count(&|vote| *vote == Vote::Granted(token(number)));
+        let pending = count(&|vote| *vote == Vote::Pending);
+        let failed = count(&|vote| *vote == Vote::Failed);
+        let verdict = ballot(votes).verdict();
+        match verdict {
+            Verdict::Won(won) => assert!(of(won.as_u64()) >= need),
+            _ => assert!(of(3) < need && of(4) < need, "{votes:?} is a win"),
+        }
+        let best_case = of(3).max(of(4)) + pending;
+        match verdict {
+            Verdict::NoQuorum => assert!(votes.len() - failed < need),
+            Verdict::Yield | Verdict::Refused => assert!(best_case < need, "{votes:?} may still win: {verdict:?}"),
+            Verdict::Open => assert!(pending > 0),
+            Verdict::Unify => assert!(of(3) + of(4) >= need),
+            Verdict::Won(_) | Verdict::Raise(_) => {}
+        }
+    }
+}

@@ -1,0 +1,565 @@
+//! One claim from its first request to its last: runs the machines, keeps their deadlines, answers the futures.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use super::farewell::Farewell;
+use super::hold::{Hold, Upkeep};
+use super::pursuit::{Outcome, Pursuit};
+use super::{Effect, Quorum, Requests, Scene};
+use crate::clock::{Alarm, AlarmId, Moment};
+use crate::error::{AcquireError, LossReason, Lost, NodeVote, ReleaseOutcome, RenewError, StoreError};
+use crate::event::EventKind;
+use crate::state::Holder;
+use crate::store::{Claim, Event, Listening, Mailbox, Post, Reply};
+use crate::token::FencingToken;
+
+/// How long an acquisition may wait for others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Patience {
+    /// Not at all.
+    None,
+    /// Until then.
+    Until { began: Moment, end: Moment },
+    /// For ever.
+    Endless { began: Moment },
+}
+
+impl Patience {
+    pub(super) fn waits(self) -> bool {
+        !matches!(self, Self::None)
+    }
+
+    pub(super) fn until(self) -> Option<Moment> {
+        match self {
+            Self::Until { end, .. } => Some(end),
+            Self::None | Self::Endless { .. } => None,
+        }
+    }
+
+    pub(super) fn is_over(self, now: Moment) -> bool {
+        self.until().is_some_and(|end| end <= now)
+    }
+
+    fn waited(self, now: Moment) -> Duration {
+        match self {
+            Self::None => Duration::ZERO,
+            Self::Until { began, .. } | Self::Endless { began } => now.since(began),
+        }
+    }
+}
+
+/// How a claim is to be pursued and kept.
+pub(crate) struct Terms {
+    pub(crate) patience: Patience,
+    pub(crate) margin: Duration,
+    pub(crate) max_hold: Option<Duration>,
+    pub(crate) automatic: bool,
+}
+
+/// The life of one claim. Shared by the future or guard that uses it, the stores' answers and the clock.
+pub(crate) struct Course {
+    pub(crate) id: u64,
+    pub(crate) claim: Arc<Claim>,
+    quorum: Arc<Quorum>,
+    terms: Terms,
+    inbox: Mutex<Inbox>,
+    state: Mutex<State>,
+}
+
+/// What waits to be handled. Whoever puts something in while nobody is at work does the work: answers may be posted
+/// from inside `submit`, and never meet a lock that is held.
+#[derive(Default)]
+struct Inbox {
+    inputs: VecDeque<Input>,
+    at_work: bool,
+}
+
+enum Input {
+    /// Our turn in the process's own line.
+    Begin,
+    Post(Post),
+    Tick,
+    Renew,
+    Leave,
+    /// Forget the claim without releasing it: its lease goes on as data.
+    Abandon,
+    /// No more waiting: the connection is shutting down.
+    Stop,
+}
+
+struct State {
+    life: Life,
+    requests: Requests,
+    listening: Vec<Listening>,
+    alarm: Option<(Moment, AlarmId)>,
+    wakers: Vec<Waker>,
+    in_line: bool,
+}
+
+/// Where the claim stands, and what it has come to so far.
+struct Life {
+    phase: Phase,
+    /// Why the acquisition ended without the lock.
+    refusal: Option<AcquireError>,
+    won: Option<(FencingToken, Vec<NodeVote>)>,
+    lost: Option<LossReason>,
+}
+
+enum Phase {
+    /// Behind another claim of this process.
+    Lined,
+    Pursuing(Pursuit),
+    Held(Hold),
+    Leaving(Farewell),
+    Done(Option<Result<ReleaseOutcome, StoreError>>),
+}
+
+impl Course {
+    /// Starts to acquire. `None`: shutting down.
+    pub(crate) fn start(quorum: &Arc<Quorum>, claim: Claim, terms: Terms) -> Option<Arc<Self>> {
+        let course = Self::enrol(quorum, claim, terms)?;
+        course.tell(EventKind::Asked);
+        let first = course.claim.place().is_none() || quorum.line.enter(&course);
+        if first {
+            course.push(Input::Begin);
+        } else {
+            course.push(Input::Tick);
+        }
+        Some(course)
+    }
+
+    /// Takes over a lease that is already there, by renewing it. `None`: shutting down.
+    pub(crate) fn adopt(quorum: &Arc<Quorum>, claim: Claim, token: FencingToken, terms: Terms) -> Option<Arc<Self>> {
+        let margin = terms.margin;
+        let course = Self::enrol(quorum, claim, terms)?;
+        course.tell(EventKind::Asked);
+        {
+            let mut guard = course.state();
+            let state = &mut *guard;
+            let now = quorum.clock.now();
+            let mut effects = Vec::new();
+            let scene =
+                Scene { quorum, claim: &course.claim, now, requests: &mut state.requests, effects: &mut effects };
+            // Not known to be ours until the first renewal says so: believed in just long enough to hear it.
+            let until = now.plus(quorum.answer_within(course.claim.ttl) + margin);
+            let nodes = vec![(Some(until), None); quorum.nodes.len()];
+            state.life.phase = Phase::Held(Hold::new(&scene, token, None, nodes, &course.upkeep()));
+            state.life.won = Some((token, Vec::new()));
+        }
+        course.push(Input::Renew);
+        Some(course)
+    }
+
+    fn enrol(quorum: &Arc<Quorum>, claim: Claim, terms: Terms) -> Option<Arc<Self>> {
+        let state = State {
+            life: Life { phase: Phase::Lined, refusal: None, won: None, lost: None },
+            requests: Requests::default(),
+            listening: Vec::new(),
+            alarm: None,
+            wakers: Vec::new(),
+            in_line: claim.place().is_some(),
+        };
+        quorum.enrol(|id| {
+            let (inbox, state) = (Mutex::default(), Mutex::new(state));
+            Arc::new(Self { id, claim: Arc::new(claim), quorum: quorum.clone(), terms, inbox, state })
+        })
+    }
+
+    fn upkeep(&self) -> Upkeep {
+        let Terms { margin, max_hold, automatic, .. } = self.terms;
+        Upkeep { margin, max_hold, automatic }
+    }
+
+    /// The end of the acquisition.
+    pub(crate) fn poll_acquired(&self, context: &Context<'_>) -> Poll<Result<(), AcquireError>> {
+        let mut state = self.state();
+        if let Some(refusal) = &state.life.refusal {
+            return Poll::Ready(Err(refusal.clone()));
+        }
+        match state.life.won {
+            Some(_) => Poll::Ready(Ok(())),
+            None => state.wait(context),
+        }
+    }
+
+    /// The end of the hold, if it ended unasked. Loss is judged by the clock, at every poll.
+    pub(crate) fn poll_lost(self: &Arc<Self>, context: &Context<'_>) -> Poll<Lost> {
+        match self.lost() {
+            Some(lost) => Poll::Ready(lost),
+            None => self.state().wait(context),
+        }
+    }
+
+    pub(crate) fn lost(self: &Arc<Self>) -> Option<Lost> {
+        let now = self.quorum.clock.now();
+        let due = matches!(&self.state().life.phase, Phase::Held(hold) if hold.lost.is_none() && hold.is_lost(now));
+        if due {
+            self.push(Input::Tick);
+        }
+        let state = self.state();
+        let reason = match &state.life.phase {
+            // Another thread is at work on it; by the clock it is over.
+            Phase::Held(hold) if hold.is_lost(now) => Some(hold.lost.unwrap_or(LossReason::Expired)),
+            _ => state.life.lost,
+        };
+        reason.map(|reason| Lost::new(self.claim.name.as_str(), reason))
+    }
+
+    pub(crate) fn remaining(&self) -> Duration {
+        match &self.state().life.phase {
+            Phase::Held(hold) => hold.remaining(self.quorum.clock.now()),
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// The token of the hold, and what each node said.
+    pub(crate) fn won(&self) -> Option<(FencingToken, Vec<NodeVote>)> {
+        self.state().life.won.clone()
+    }
+
+    /// Asks for a renewal now. Answers the number of the round that will end it.
+    pub(crate) fn renew(self: &Arc<Self>) -> u64 {
+        let round = match &self.state().life.phase {
+            Phase::Held(hold) => hold.rounds + 1,
+            _ => 0,
+        };
+        self.push(Input::Renew);
+        round
+    }
+
+    pub(crate) fn poll_renewed(
+        self: &Arc<Self>,
+        round: u64,
+        context: &Context<'_>,
+    ) -> Poll<Result<Duration, RenewError>> {
+        if let Some(lost) = self.lost() {
+            return Poll::Ready(Err(lost.into()));
+        }
+        let mut state = self.state();
+        let Phase::Held(hold) = &state.life.phase else {
+            let lost = Lost::new(self.claim.name.as_str(), LossReason::Expired);
+            return Poll::Ready(Err(lost.into()));
+        };
+        match &hold.last_round {
+            Some(Ok(())) if hold.rounds >= round => Poll::Ready(Ok(hold.remaining(self.quorum.clock.now()))),
+            Some(Err(error)) if hold.rounds >= round => Poll::Ready(Err(error.clone().into())),
+            _ => state.wait(context),
+        }
+    }
+
+    /// Ends the claim: out of the line, or released. Never blocks.
+    pub(crate) fn leave(self: &Arc<Self>) {
+        self.push(Input::Leave);
+    }
+
+    pub(crate) fn poll_left(&self, context: &Context<'_>) -> Poll<Result<ReleaseOutcome, StoreError>> {
+        let mut state = self.state();
+        let verdict = match &state.life.phase {
+            Phase::Leaving(farewell) => farewell.verdict.clone(),
+            Phase::Done(verdict) => Some(verdict.clone().unwrap_or(Ok(ReleaseOutcome::NotHeld(state.life.lost)))),
+            _ => None,
+        };
+        verdict.map_or_else(|| state.wait(context), Poll::Ready)
+    }
+
+    /// Lets go of the claim without releasing it.
+    pub(crate) fn abandon(self: &Arc<Self>) {
+        self.push(Input::Abandon);
+    }
+
+    pub(super) fn stop_waiting(self: &Arc<Self>) {
+        self.push(Input::Stop);
+    }
+
+    pub(super) fn is_leaving(&self) -> bool {
+        matches!(self.state().life.phase, Phase::Leaving(_))
+    }
+
+    /// Who has the lock, as far as this claim knows.
+    pub(super) fn holder(&self) -> Option<Holder> {
+        match &self.state().life.phase {
+            Phase::Pursuing(pursuit) => pursuit.holder.clone(),
+            Phase::Held(hold) => {
+                let mut holder = Holder::new(&*self.claim.label);
+                holder.token = Some(hold.token);
+                Some(holder)
+            }
+            Phase::Lined | Phase::Leaving(_) | Phase::Done(_) => None,
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell(&self, kind: EventKind) {
+        self.quorum.herald.tell(self.claim.name.as_str(), self.id, kind);
+    }
+
+    fn push(self: &Arc<Self>, input: Input) {
+        {
+            let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+            inbox.inputs.push_back(input);
+            if inbox.at_work {
+                return;
+            }
+            inbox.at_work = true;
+        }
+        loop {
+            let input = {
+                let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+                let Some(input) = inbox.inputs.pop_front() else {
+                    inbox.at_work = false;
+                    return;
+                };
+                input
+            };
+            self.work(input);
+        }
+    }
+
+    /// Decides under the lock, does outside it.
+    fn work(self: &Arc<Self>, input: Input) {
+        if matches!(input, Input::Begin) {
+            self.listen();
+        }
+        let mut effects = Vec::new();
+        let now = self.quorum.clock.now();
+        let (wakers, heard, left_line, done) = {
+            let mut guard = self.state();
+            let state = &mut *guard;
+            let signs = state.signs();
+            let requests = &mut state.requests;
+            let (quorum, claim) = (&*self.quorum, &self.claim);
+            let mut scene = Scene { quorum, claim, now, requests, effects: &mut effects };
+            self.handle(&mut state.life, &mut scene, input);
+            let changed = state.signs() != signs;
+            self.set_alarm(state);
+            let ends_listening = !matches!(state.life.phase, Phase::Lined | Phase::Pursuing(_));
+            let heard = if ends_listening { std::mem::take(&mut state.listening) } else { Vec::new() };
+            let left_line = state.in_line && self.has_left_line(state);
+            state.in_line &= !left_line;
+            let wakers = if changed { std::mem::take(&mut state.wakers) } else { Vec::new() };
+            (wakers, heard, left_line, matches!(state.life.phase, Phase::Done(_)))
+        };
+        drop(heard);
+        for effect in effects {
+            match effect {
+                Effect::Tell(kind) => self.tell(kind),
+                Effect::Send { node, request, step, deadline } => {
+                    let reply = Reply::new(self.clone(), node, request);
+                    self.quorum.nodes[node].submit(step, deadline, reply);
+                }
+            }
+        }
+        // After the release was sent, so that the next claim of this process finds the lock free.
+        if left_line && let Some(next) = self.quorum.line.leave(self) {
+            next.push(Input::Begin);
+        }
+        if done {
+            self.quorum.strike_off(self.id);
+        }
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// From here on another claim of this process may contend.
+    fn has_left_line(&self, state: &State) -> bool {
+        use crate::store::Mode;
+        match &state.life.phase {
+            Phase::Lined | Phase::Pursuing(_) => false,
+            Phase::Held(hold) => self.claim.mode == Mode::Shared || hold.lost.is_some(),
+            Phase::Leaving(_) | Phase::Done(_) => true,
+        }
+    }
+
+    fn listen(self: &Arc<Self>) {
+        if self.claim.place().is_none() || !self.quorum.abilities.queues {
+            return;
+        }
+        let nodes = self.quorum.nodes.iter().enumerate();
+        let listening = nodes.map(|(node, store)| store.listen(&self.claim, Reply::new(self.clone(), node, 0)));
+        let listening = listening.collect();
+        self.state().listening = listening;
+    }
+
+    fn handle(&self, life: &mut Life, scene: &mut Scene<'_>, input: Input) {
+        match (&mut life.phase, input) {
+            (Phase::Done(_), _) => {}
+            (phase, Input::Abandon) => *phase = Phase::Done(None),
+            (Phase::Lined, Input::Begin) => {
+                let mut pursuit = Pursuit::new(scene.nodes(), self.terms.patience, self.terms.margin);
+                let outcome = pursuit.begin(scene);
+                life.phase = Phase::Pursuing(pursuit);
+                self.conclude(life, scene, outcome);
+            }
+            (Phase::Lined, Input::Tick) if self.terms.patience.is_over(scene.now) => {
+                life.refusal = Some(self.busy(scene.now, self.quorum.line.holder(&self.claim.name, self.id)));
+                scene.tell(EventKind::Refused);
+                life.phase = Phase::Done(None);
+            }
+            (Phase::Lined, Input::Stop) => {
+                life.refusal = Some(AcquireError::ShuttingDown);
+                scene.tell(EventKind::Refused);
+                life.phase = Phase::Done(None);
+            }
+            (Phase::Lined, Input::Leave) => {
+                scene.tell(EventKind::Refused);
+                life.phase = Phase::Done(None);
+            }
+            (Phase::Pursuing(pursuit), input) => {
+                let outcome = match input {
+                    Input::Post(post) => pursuit.post(scene, post),
+                    Input::Tick => pursuit.tick(scene),
+                    Input::Leave => {
+                        scene.tell(EventKind::Refused);
+                        life.phase = self.part(scene, pursuit);
+                        return;
+                    }
+                    Input::Stop => {
+                        life.refusal = Some(AcquireError::ShuttingDown);
+                        scene.tell(EventKind::Refused);
+                        life.phase = self.part(scene, pursuit);
+                        return;
+                    }
+                    Input::Begin | Input::Renew | Input::Abandon => Outcome::Open,
+                };
+                self.conclude(life, scene, outcome);
+            }
+            (Phase::Held(hold), input) => {
+                match input {
+                    Input::Post(Post { node, request, event: Event::Answer(answer) }) => {
+                        hold.answered(scene, node, request, answer);
+                    }
+                    Input::Tick => hold.tick(scene),
+                    Input::Renew => hold.renew(scene),
+                    Input::Leave => {
+                        scene.tell(EventKind::Releasing);
+                        let mut farewell = Farewell::of_hold(scene, hold.raise(), hold.lost);
+                        farewell.tick(scene);
+                        life.phase = Phase::Leaving(farewell);
+                        return;
+                    }
+                    Input::Begin | Input::Post(_) | Input::Abandon | Input::Stop => {}
+                }
+                life.lost = hold.lost;
+            }
+            (Phase::Leaving(farewell), input) => {
+                match input {
+                    Input::Post(Post { node, event: Event::Answer(answer), .. }) => {
+                        farewell.answered(scene, node, answer);
+                    }
+                    Input::Tick => farewell.tick(scene),
+                    _ => {}
+                }
+                if farewell.is_over() {
+                    life.phase = Phase::Done(farewell.verdict.take());
+                }
+            }
+            (Phase::Lined, _) => {}
+        }
+    }
+
+    /// Moves on from the pursuit if it is decided.
+    fn conclude(&self, life: &mut Life, scene: &mut Scene<'_>, outcome: Outcome) {
+        let Phase::Pursuing(pursuit) = &mut life.phase else { return };
+        let refusal = match outcome {
+            Outcome::Open => return,
+            Outcome::Won { token, until } => {
+                let nodes = pursuit.nodes.iter().map(|node| (node.until(), node.void)).collect();
+                let votes = pursuit.votes(scene);
+                let hold = Hold::new(scene, token, pursuit.highest, nodes, &self.upkeep());
+                scene.tell(EventKind::Acquired { token, remaining: until.since(scene.now) });
+                life.won = Some((token, votes));
+                life.phase = Phase::Held(hold);
+                return;
+            }
+            Outcome::Busy => self.busy(scene.now, pursuit.holder.take()),
+            Outcome::Failed(error) => AcquireError::Store(error),
+        };
+        scene.tell(EventKind::Refused);
+        let parting = self.part(scene, pursuit);
+        life.refusal = Some(refusal);
+        life.phase = parting;
+    }
+
+    /// Cleans up after a pursuit: everywhere something of ours may be, or may still arrive.
+    fn part(&self, scene: &mut Scene<'_>, pursuit: &Pursuit) -> Phase {
+        // A node whose answers are all in needs no raise: it would lift the fence above the lawful holder.
+        let owed =
+            |node: &super::pursuit::Node| node.may_hold().then(|| pursuit.highest.filter(|_| node.is_unsettled()));
+        let mut farewell = Farewell::of_pursuit(scene, pursuit.nodes.iter().map(owed).collect());
+        if farewell.is_over() {
+            return Phase::Done(None);
+        }
+        farewell.tick(scene);
+        Phase::Leaving(farewell)
+    }
+
+    fn busy(&self, now: Moment, holder: Option<Holder>) -> AcquireError {
+        AcquireError::Busy { waited: self.terms.patience.waited(now), holder }
+    }
+
+    fn set_alarm(self: &Arc<Self>, state: &mut State) {
+        let wanted = match &state.life.phase {
+            Phase::Lined => self.terms.patience.until(),
+            Phase::Pursuing(pursuit) => pursuit.next_wake(),
+            Phase::Held(hold) => hold.next_wake(),
+            Phase::Leaving(farewell) => farewell.next_wake(),
+            Phase::Done(_) => None,
+        };
+        if state.alarm.map(|(at, _)| at) == wanted {
+            return;
+        }
+        if let Some((_, id)) = state.alarm.take() {
+            self.quorum.clock.cancel(id);
+        }
+        let target: Arc<dyn Alarm> = self.clone();
+        state.alarm = wanted.map(|at| (at, self.quorum.clock.alarm(at, Arc::downgrade(&target))));
+    }
+}
+
+impl State {
+    fn wait<T>(&mut self, context: &Context<'_>) -> Poll<T> {
+        if !self.wakers.iter().any(|waker| waker.will_wake(context.waker())) {
+            self.wakers.push(context.waker().clone());
+        }
+        Poll::Pending
+    }
+
+    /// What a future may be waiting for; when it changes they are woken.
+    fn signs(&self) -> (u8, u64, bool, bool) {
+        match &self.life.phase {
+            Phase::Lined => (0, 0, false, self.life.refusal.is_some()),
+            Phase::Pursuing(_) => (1, 0, false, self.life.refusal.is_some()),
+            Phase::Held(hold) => (2, hold.rounds, hold.lost.is_some(), false),
+            Phase::Leaving(farewell) => (3, 0, farewell.verdict.is_some(), false),
+            Phase::Done(_) => (4, 0, false, false),
+        }
+    }
+}
+
+impl Pursuit {
+    fn post(&mut self, scene: &mut Scene<'_>, post: Post) -> Outcome {
+        match post.event {
+            Event::Answer(answer) => self.answered(scene, post.node, post.request, answer),
+            Event::HandedOver { token, attempt } => self.handed_over(scene, post.node, token, attempt),
+            Event::MayPay => self.hint(scene),
+        }
+    }
+}
+
+impl Mailbox for Course {
+    fn post(self: Arc<Self>, post: Post) {
+        self.push(Input::Post(post));
+    }
+}
+
+impl Alarm for Course {
+    fn ring(self: Arc<Self>) {
+        self.state().alarm = None;
+        self.push(Input::Tick);
+    }
+}

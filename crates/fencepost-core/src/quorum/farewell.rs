@@ -1,0 +1,156 @@
+//! Giving a lock up: everywhere it may be, until every node has confirmed it or the lease is over.
+
+use std::time::Duration;
+
+use super::Scene;
+use crate::clock::Moment;
+use crate::error::{self, LossReason, ReleaseOutcome, StoreError, StoreErrorKind};
+use crate::event::EventKind;
+use crate::store::{Answer, Step, Trouble};
+use crate::token::FencingToken;
+
+/// The pause between two tries grows from the time of one answer to this.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+pub(super) struct Farewell {
+    nodes: Vec<Node>,
+    /// What is told when all is done: a release of a guard, not the clean-up after a failed acquisition.
+    ends_hold: bool,
+    /// The hold was lost before.
+    lost: Option<LossReason>,
+    verdict_by: Moment,
+    next_send: Moment,
+    pause: Duration,
+    /// From here on nothing of ours can be left in any store.
+    give_up_at: Moment,
+    pub(super) verdict: Option<Result<ReleaseOutcome, StoreError>>,
+}
+
+enum Node {
+    /// Nothing of ours is there.
+    Clean,
+    Owed {
+        raise: Option<FencingToken>,
+        trouble: Option<Trouble>,
+    },
+    Answered {
+        freed: bool,
+    },
+}
+
+impl Farewell {
+    /// The end of a hold.
+    pub(super) fn of_hold(scene: &Scene<'_>, raise: FencingToken, lost: Option<LossReason>) -> Self {
+        let nodes = (0..scene.nodes()).map(|_| Some(Some(raise))).collect();
+        Self::new(scene, nodes, true, lost)
+    }
+
+    /// The end of an acquisition that did not succeed. `None`: nothing to do at that node; else what to raise.
+    pub(super) fn of_pursuit(scene: &Scene<'_>, nodes: Vec<Option<Option<FencingToken>>>) -> Self {
+        Self::new(scene, nodes, false, None)
+    }
+
+    fn new(
+        scene: &Scene<'_>,
+        nodes: Vec<Option<Option<FencingToken>>>,
+        ends_hold: bool,
+        lost: Option<LossReason>,
+    ) -> Self {
+        let pause = scene.quorum.answer_within(scene.claim.ttl);
+        let owed = |raise: Option<Option<FencingToken>>| match raise {
+            Some(raise) => Node::Owed { raise, trouble: None },
+            None => Node::Clean,
+        };
+        Self {
+            nodes: nodes.into_iter().map(owed).collect(),
+            ends_hold,
+            lost,
+            verdict_by: scene.now.plus(pause),
+            next_send: scene.now,
+            pause,
+            give_up_at: scene.now.plus(scene.claim.ttl * 2),
+            verdict: None,
+        }
+    }
+
+    /// Nothing is left to be done.
+    pub(super) fn is_over(&self) -> bool {
+        !self.nodes.iter().any(|node| matches!(node, Node::Owed { .. }))
+    }
+
+    pub(super) fn next_wake(&self) -> Option<Moment> {
+        let verdict_by = self.verdict.is_none().then_some(self.verdict_by);
+        [Some(self.next_send.min(self.give_up_at)), verdict_by].into_iter().flatten().min()
+    }
+
+    pub(super) fn tick(&mut self, scene: &mut Scene<'_>) {
+        if scene.now >= self.give_up_at {
+            self.nodes.iter_mut().for_each(|node| *node = Node::Clean);
+            if self.ends_hold && !matches!(self.verdict, Some(Ok(_))) {
+                scene.tell(EventKind::ReleaseUnknown);
+            }
+            return;
+        }
+        if scene.now >= self.verdict_by && self.verdict.is_none() {
+            self.verdict = Some(Err(self.failure(scene)));
+        }
+        if scene.now >= self.next_send {
+            self.send(scene);
+        }
+    }
+
+    pub(super) fn answered(&mut self, scene: &mut Scene<'_>, node: usize, answer: Result<Answer, Trouble>) {
+        let Node::Owed { trouble, .. } = &mut self.nodes[node] else { return };
+        match answer {
+            Ok(Answer::Freed) => self.nodes[node] = Node::Answered { freed: true },
+            Ok(Answer::NotHeld) => self.nodes[node] = Node::Answered { freed: false },
+            // A late answer to an acquire or a renewal: the release that follows it settles the matter.
+            Ok(_) => return,
+            Err(why) => *trouble = Some(why),
+        }
+        self.judge(scene);
+    }
+
+    fn send(&mut self, scene: &mut Scene<'_>) {
+        let request = scene.new_request();
+        for (node, state) in self.nodes.iter().enumerate() {
+            let Node::Owed { raise, .. } = state else { continue };
+            let pass = scene.quorum.proposal(*raise);
+            let claim = scene.claim.clone();
+            scene.send(node, request, Step::Release { claim, raise: *raise, pass });
+        }
+        self.next_send = scene.now.plus(self.pause);
+        self.pause = (self.pause * 2).min(PAUSE_MAX);
+    }
+
+    fn judge(&mut self, scene: &mut Scene<'_>) {
+        let confirmed = matches!(self.verdict, Some(Ok(_)));
+        let answered = self.nodes.iter().filter(|node| matches!(node, Node::Answered { .. })).count();
+        if answered >= scene.need() && !confirmed {
+            let freed = self.nodes.iter().any(|node| matches!(node, Node::Answered { freed: true }));
+            let outcome = match self.lost {
+                None if freed => ReleaseOutcome::Freed,
+                lost => ReleaseOutcome::NotHeld(lost),
+            };
+            self.verdict = Some(Ok(outcome));
+            if self.ends_hold {
+                scene.tell(EventKind::Released(outcome));
+            }
+            return;
+        }
+        let failed = self.nodes.iter().filter(|node| matches!(node, Node::Owed { trouble: Some(_), .. })).count();
+        if failed > scene.nodes() - scene.need() && self.verdict.is_none() {
+            self.verdict = Some(Err(self.failure(scene)));
+        }
+    }
+
+    fn failure(&self, scene: &Scene<'_>) -> StoreError {
+        let troubles = self.nodes.iter().enumerate().filter_map(|(node, state)| {
+            let Node::Owed { trouble, .. } = state else { return None };
+            let silent = || Trouble::new(StoreErrorKind::TooSlow, "nobody confirmed the release");
+            let latency = error::round(scene.quorum.answer_within(scene.claim.ttl));
+            Some((node, latency, trouble.clone().unwrap_or_else(silent)))
+        });
+        scene.quorum.error("release", troubles.collect())
+    }
+}

@@ -1,0 +1,242 @@
+//! Keeping a lock: renewal, and loss in time.
+
+use std::time::Duration;
+
+use super::{Scene, majority_until};
+use crate::clock::Moment;
+use crate::error::{self, LossReason, StoreError, StoreErrorKind};
+use crate::event::EventKind;
+use crate::lease::valid_until;
+use crate::store::{Answer, Loss, Step, Trouble};
+use crate::token::FencingToken;
+
+/// A claim that has a majority.
+pub(super) struct Hold {
+    pub(super) token: FencingToken,
+    /// The highest token ever proposed for this claim.
+    highest: FencingToken,
+    nodes: Vec<Node>,
+    valid_until: Moment,
+    margin: Duration,
+    /// Renewal and the hold itself end here.
+    limit_at: Option<Moment>,
+    automatic: bool,
+    next_renewal: Option<Moment>,
+    round: Option<Round>,
+    /// A renewal was sent: one may arrive after the release.
+    renewed: bool,
+    failing: bool,
+    pub(super) lost: Option<LossReason>,
+    /// How many rounds of renewal have ended, and how the last one did.
+    pub(super) rounds: u64,
+    pub(super) last_round: Option<Result<(), StoreError>>,
+}
+
+#[derive(Clone, Copy)]
+struct Node {
+    until: Option<Moment>,
+    /// Its grants up to this token were given back: it cannot vouch for them, not even by renewing.
+    void: Option<FencingToken>,
+}
+
+struct Round {
+    request: u32,
+    planned: Moment,
+    deadline: Moment,
+    votes: Vec<Option<Result<Answer, Trouble>>>,
+}
+
+/// How a hold is to be kept.
+pub(super) struct Upkeep {
+    pub(super) margin: Duration,
+    pub(super) max_hold: Option<Duration>,
+    pub(super) automatic: bool,
+}
+
+impl Hold {
+    /// `nodes`: until when each vouches, and what it may not vouch for.
+    pub(super) fn new(
+        scene: &Scene<'_>,
+        token: FencingToken,
+        highest: Option<FencingToken>,
+        nodes: Vec<(Option<Moment>, Option<FencingToken>)>,
+        upkeep: &Upkeep,
+    ) -> Self {
+        let nodes: Vec<Node> = nodes.into_iter().map(|(until, void)| Node { until, void }).collect();
+        let until = majority_until(nodes.iter().filter_map(|node| node.until).collect(), scene.need());
+        let valid_until = until.expect("BUG: a majority vouches for a hold");
+        // A hand-over is shorter than a ttl: then the first renewal is due at once.
+        let full = valid_until.since(scene.now) > scene.claim.ttl / 2;
+        let next = if full { scene.now.plus(scene.claim.ttl / 3) } else { scene.now };
+        Self {
+            token,
+            highest: highest.map_or(token, |highest| highest.max(token)),
+            nodes,
+            valid_until,
+            margin: upkeep.margin,
+            limit_at: upkeep.max_hold.map(|limit| scene.now.plus(limit)),
+            automatic: upkeep.automatic,
+            next_renewal: (upkeep.automatic || !full).then_some(next),
+            round: None,
+            renewed: false,
+            failing: false,
+            lost: None,
+            rounds: 0,
+            last_round: None,
+        }
+    }
+
+    /// What a release has to raise the last token to: an acquire or a renewal that arrives after it is refused.
+    pub(super) fn raise(&self) -> FencingToken {
+        if self.renewed { self.highest.max(self.token.next()) } else { self.highest }
+    }
+
+    /// When the holder must have stopped.
+    fn loss_at(&self) -> Moment {
+        let end = self.valid_until.minus(self.margin);
+        self.limit_at.map_or(end, |limit| limit.min(end))
+    }
+
+    pub(super) fn remaining(&self, now: Moment) -> Duration {
+        if self.is_lost(now) { Duration::ZERO } else { self.valid_until.since(now) }
+    }
+
+    /// By the clock and by all we have heard.
+    pub(super) fn is_lost(&self, now: Moment) -> bool {
+        self.lost.is_some() || now >= self.loss_at()
+    }
+
+    pub(super) fn next_wake(&self) -> Option<Moment> {
+        if self.lost.is_some() {
+            return None;
+        }
+        let round = self.round.as_ref().map(|round| round.deadline);
+        [round, self.next_renewal, Some(self.loss_at())].into_iter().flatten().min()
+    }
+
+    pub(super) fn tick(&mut self, scene: &mut Scene<'_>) {
+        if self.lost.is_some() {
+            return;
+        }
+        if scene.now >= self.loss_at() {
+            return self.lose(scene, self.why_over(scene.now));
+        }
+        if self.round.as_ref().is_some_and(|round| round.deadline <= scene.now) {
+            self.end_round(scene, false);
+        }
+        if self.round.is_none() && self.next_renewal.is_some_and(|next| next <= scene.now) {
+            self.renew(scene);
+        }
+    }
+
+    /// Starts a round of renewal, or joins the one that is open.
+    pub(super) fn renew(&mut self, scene: &mut Scene<'_>) {
+        if self.lost.is_some() || self.round.is_some() {
+            return;
+        }
+        let request = scene.new_request();
+        let planned = self.next_renewal.take().unwrap_or(scene.now);
+        let deadline = scene.now.plus(scene.quorum.answer_within(scene.claim.ttl));
+        self.round = Some(Round { request, planned, deadline, votes: vec![None; scene.nodes()] });
+        self.renewed = true;
+        for node in 0..scene.nodes() {
+            scene.send(node, request, Step::Renew { claim: scene.claim.clone(), token: self.token });
+        }
+    }
+
+    pub(super) fn answered(
+        &mut self,
+        scene: &mut Scene<'_>,
+        node: usize,
+        request: u32,
+        answer: Result<Answer, Trouble>,
+    ) {
+        if self.lost.is_some() {
+            return;
+        }
+        let vouches = self.nodes[node].void.is_none_or(|void| void < self.token);
+        // An acquire may still be answered after the win: one more node that vouches.
+        let vouched = match &answer {
+            Ok(Answer::Kept) => vouches,
+            Ok(Answer::Granted { token }) => vouches && *token == self.token,
+            _ => false,
+        };
+        if let (true, Some(sent)) = (vouched, scene.sent_at(request)) {
+            let until = valid_until(sent, scene.claim.ttl);
+            self.nodes[node].until = self.nodes[node].until.max(Some(until));
+        }
+        let Some(round) = self.round.as_mut().filter(|round| round.request == request) else { return };
+        round.votes[node] = Some(answer);
+        self.judge(scene);
+    }
+
+    fn judge(&mut self, scene: &mut Scene<'_>) {
+        let Some(round) = &self.round else { return };
+        let (need, all) = (scene.need(), scene.nodes());
+        let started = scene.sent_at(round.request).unwrap_or(scene.now);
+        let fresh = valid_until(started, scene.claim.ttl);
+        let kept = self.nodes.iter().filter(|node| node.until.is_some_and(|until| until >= fresh)).count();
+        let gone = round.votes.iter().flatten().filter(|vote| matches!(vote, Ok(Answer::Lost(_)))).count();
+        if kept >= need {
+            let each = self.nodes.iter().filter_map(|node| node.until).collect();
+            self.valid_until = majority_until(each, need).map_or(self.valid_until, |until| until.max(self.valid_until));
+            self.end_round(scene, true);
+        } else if gone > all - need {
+            let loss = why_gone(&round.votes);
+            self.lose(scene, loss);
+        } else if round.votes.iter().all(Option::is_some) {
+            self.end_round(scene, false);
+        }
+    }
+
+    fn end_round(&mut self, scene: &mut Scene<'_>, kept: bool) {
+        let Some(round) = self.round.take() else { return };
+        self.failing = !kept;
+        self.rounds += 1;
+        let remaining = self.valid_until.since(scene.now);
+        if kept {
+            let started = scene.sent_at(round.request).unwrap_or(scene.now);
+            self.next_renewal = self.automatic.then(|| started.plus(scene.claim.ttl / 3));
+            self.last_round = Some(Ok(()));
+            let late = started.since(round.planned);
+            return scene.tell(EventKind::Renewed { late, remaining });
+        }
+        // The old deadline stands. Ask again soon, as long as there is time.
+        self.next_renewal = self.automatic.then(|| scene.now.plus(scene.claim.ttl / 24));
+        let within = error::round(scene.latency(round.request));
+        let silent = || Trouble::new(StoreErrorKind::TooSlow, format!("no answer within {within:?}"));
+        let troubles = round.votes.into_iter().enumerate().filter_map(|(node, vote)| match vote {
+            Some(Ok(_)) => None,
+            Some(Err(trouble)) => Some((node, scene.latency(round.request), trouble)),
+            None => Some((node, scene.latency(round.request), silent())),
+        });
+        let error = scene.quorum.error("renew", troubles.collect());
+        self.last_round = Some(Err(error));
+        scene.tell(EventKind::RenewalUnknown { remaining });
+    }
+
+    fn why_over(&self, now: Moment) -> LossReason {
+        if self.limit_at.is_some_and(|limit| limit <= now) {
+            return LossReason::HoldLimit;
+        }
+        let quarantined = |error: &StoreError| matches!(error.kind, StoreErrorKind::Quarantined { .. });
+        match &self.last_round {
+            Some(Err(error)) if self.failing && quarantined(error) => LossReason::NodeRestarted,
+            _ if self.failing || self.round.is_some() => LossReason::Unreachable,
+            _ => LossReason::Expired,
+        }
+    }
+
+    /// A guard that reported loss stays dead: nothing is renewed from here on.
+    fn lose(&mut self, scene: &mut Scene<'_>, reason: LossReason) {
+        self.lost = Some(reason);
+        self.round = None;
+        self.next_renewal = None;
+        scene.tell(EventKind::Lost(reason));
+    }
+}
+
+fn why_gone(votes: &[Option<Result<Answer, Trouble>>]) -> LossReason {
+    let revoked = votes.iter().flatten().any(|vote| matches!(vote, Ok(Answer::Lost(Loss::Revoked))));
+    if revoked { LossReason::Revoked } else { LossReason::TakenOver }
+}

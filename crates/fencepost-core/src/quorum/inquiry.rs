@@ -1,0 +1,184 @@
+//! One question to all nodes: what do you know of this lock?
+
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use super::Quorum;
+use super::ballot::Ballot;
+use crate::clock::{Alarm, Moment};
+use crate::error::{StoreError, StoreErrorKind};
+use crate::state::{Holder, LockState};
+use crate::store::{Answer, Event, LockName, Mailbox, Post, Reply, Step, Trouble};
+
+/// Questions are asked by people and dashboards: they may take longer than a vote.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+
+struct Inquiry {
+    heard: Mutex<Heard>,
+}
+
+struct Heard {
+    answers: Vec<Option<Result<Answer, Trouble>>>,
+    over: bool,
+    waker: Option<Waker>,
+}
+
+impl Inquiry {
+    fn heard(&self) -> MutexGuard<'_, Heard> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Enough is known: a majority answered, or nobody else can.
+    fn poll(&self, context: &Context<'_>) -> Poll<Vec<Option<Result<Answer, Trouble>>>> {
+        let mut heard = self.heard();
+        let need = Ballot::need(heard.answers.len());
+        let good = heard.answers.iter().flatten().filter(|answer| answer.is_ok()).count();
+        if good >= need || heard.over || heard.answers.iter().all(Option::is_some) {
+            return Poll::Ready(std::mem::take(&mut heard.answers));
+        }
+        heard.waker = Some(context.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Mailbox for Inquiry {
+    fn post(self: Arc<Self>, post: Post) {
+        let Event::Answer(answer) = post.event else { return };
+        let mut heard = self.heard();
+        if let Some(slot) = heard.answers.get_mut(post.node) {
+            *slot = Some(answer);
+        }
+        if let Some(waker) = heard.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+impl Alarm for Inquiry {
+    fn ring(self: Arc<Self>) {
+        let mut heard = self.heard();
+        heard.over = true;
+        if let Some(waker) = heard.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+impl Quorum {
+    /// What a majority knows of a lock.
+    pub(crate) async fn inspect(self: &Arc<Self>, name: LockName) -> Result<LockState, StoreError> {
+        let answers = self.ask("inspect", |_| Step::Inspect { name: name.clone() }).await?;
+        let states = answers.into_iter().filter_map(|answer| match answer {
+            Answer::State(state) => Some(state),
+            _ => None,
+        });
+        Ok(self.merged(name.as_str(), states.collect()))
+    }
+
+    /// A page of locks in name order, and whether there may be more.
+    pub(crate) async fn list(
+        self: Arc<Self>,
+        prefix: Arc<str>,
+        after: Option<LockName>,
+        limit: u32,
+    ) -> Result<(Vec<LockState>, bool), StoreError> {
+        let step = |_| Step::List { prefix: prefix.clone(), after: after.clone(), limit };
+        let answers = self.ask("list", step).await?;
+        let pages: Vec<Vec<LockState>> = answers
+            .into_iter()
+            .filter_map(|answer| match answer {
+                Answer::States(states) => Some(states),
+                _ => None,
+            })
+            .collect();
+        // Beyond the last name of a full page a node may know locks that it had no room to say.
+        let full = pages.iter().filter(|page| page.len() >= limit as usize);
+        let horizon = full.filter_map(|page| page.last()).map(|state| state.name.clone()).min();
+        let mut by_name: BTreeMap<String, Vec<LockState>> = BTreeMap::new();
+        for state in pages.into_iter().flatten() {
+            if horizon.as_ref().is_none_or(|horizon| state.name <= *horizon) {
+                by_name.entry(state.name.clone()).or_default().push(state);
+            }
+        }
+        let states = by_name.into_iter().map(|(name, states)| self.merged(&name, states)).collect();
+        Ok((states, horizon.is_some()))
+    }
+
+    /// Throws out whoever holds the lock. Answers who that was.
+    pub(crate) async fn evict(self: &Arc<Self>, name: LockName) -> Result<Option<Holder>, StoreError> {
+        let last = self.inspect(name.clone()).await?.last_token;
+        let above = self.proposal(last);
+        let answers = self.ask("force_release", |_| Step::Evict { name: name.clone(), above }).await?;
+        let states = answers.into_iter().filter_map(|answer| match answer {
+            Answer::Evicted(holders) => Some(LockState { holders, ..LockState::free(name.as_str()) }),
+            _ => None,
+        });
+        Ok(self.merged(name.as_str(), states.collect()).holders.into_iter().next())
+    }
+
+    async fn ask(
+        self: &Arc<Self>,
+        operation: &'static str,
+        step: impl Fn(usize) -> Step,
+    ) -> Result<Vec<Answer>, StoreError> {
+        let started = self.clock.now();
+        let within = self.answer_within.unwrap_or(ANSWER_WITHIN).max(ANSWER_WITHIN);
+        let deadline = started.plus(within);
+        let heard = Heard { answers: vec![None; self.nodes.len()], over: false, waker: None };
+        let inquiry = Arc::new(Inquiry { heard: Mutex::new(heard) });
+        let target: Arc<dyn Alarm> = inquiry.clone();
+        let alarm = self.clock.alarm(deadline, Arc::downgrade(&target));
+        for (node, store) in self.nodes.iter().enumerate() {
+            store.submit(step(node), deadline, Reply::new(inquiry.clone(), node, 0));
+        }
+        let answers = poll_fn(|context| inquiry.poll(context)).await;
+        self.clock.cancel(alarm);
+        self.majority(operation, started, answers)
+    }
+
+    fn majority(
+        &self,
+        operation: &'static str,
+        started: Moment,
+        answers: Vec<Option<Result<Answer, Trouble>>>,
+    ) -> Result<Vec<Answer>, StoreError> {
+        let latency = self.clock.now().since(started);
+        let (mut good, mut bad) = (Vec::new(), Vec::new());
+        for (node, answer) in answers.into_iter().enumerate() {
+            match answer {
+                Some(Ok(answer)) => good.push(answer),
+                Some(Err(trouble)) => bad.push((node, latency, trouble)),
+                None => bad.push((node, latency, Trouble::new(StoreErrorKind::TooSlow, "no answer in time"))),
+            }
+        }
+        if good.len() < Ballot::need(self.nodes.len()) {
+            return Err(self.error(operation, bad));
+        }
+        Ok(good)
+    }
+
+    /// One picture from several: a holder is whom a majority names, or may name once all have answered.
+    fn merged(&self, name: &str, states: Vec<LockState>) -> LockState {
+        let silent = self.nodes.len() - states.len().min(self.nodes.len());
+        let need = Ballot::need(self.nodes.len()).saturating_sub(silent).max(1);
+        let mut merged = LockState::free(name);
+        let mut votes: Vec<(Holder, usize)> = Vec::new();
+        for state in states {
+            merged.last_token = merged.last_token.max(state.last_token);
+            if state.waiters.len() > merged.waiters.len() {
+                merged.waiters = state.waiters;
+            }
+            for holder in state.holders {
+                match votes.iter_mut().find(|(other, _)| other.token == holder.token && other.label == holder.label) {
+                    Some((_, count)) => *count += 1,
+                    None => votes.push((holder, 1)),
+                }
+            }
+        }
+        merged.holders = votes.into_iter().filter(|(_, count)| *count >= need).map(|(holder, _)| holder).collect();
+        merged
+    }
+}

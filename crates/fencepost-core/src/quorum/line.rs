@@ -1,0 +1,48 @@
+//! The process's own line: of all claims on one lock in this process, the first contends in the store.
+//!
+//! The others cost the store nothing. A claim keeps the ticket of its arrival, so the order over all processes stays.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::course::Course;
+use crate::name::LockName;
+use crate::state::Holder;
+
+#[derive(Default)]
+pub(super) struct Line {
+    lines: Mutex<HashMap<LockName, VecDeque<Arc<Course>>>>,
+}
+
+impl Line {
+    /// Joins. `true`: it is the first, and may contend.
+    pub(super) fn enter(&self, course: &Arc<Course>) -> bool {
+        let mut lines = self.lines();
+        let line = lines.entry(course.claim.name.clone()).or_default();
+        line.push_back(course.clone());
+        line.len() == 1
+    }
+
+    /// Leaves. Answers who is the first from now on, if that has changed.
+    pub(super) fn leave(&self, course: &Arc<Course>) -> Option<Arc<Course>> {
+        let mut lines = self.lines();
+        let line = lines.get_mut(&course.claim.name)?;
+        let at = line.iter().position(|other| other.id == course.id)?;
+        line.remove(at);
+        let next = line.front().filter(|_| at == 0).cloned();
+        if line.is_empty() {
+            lines.remove(&course.claim.name);
+        }
+        next
+    }
+
+    /// Who has the lock, as far as the first in line knows.
+    pub(super) fn holder(&self, name: &LockName, asking: u64) -> Option<Holder> {
+        let first = self.lines().get(name)?.front().filter(|first| first.id != asking)?.clone();
+        first.holder()
+    }
+
+    fn lines(&self) -> MutexGuard<'_, HashMap<LockName, VecDeque<Arc<Course>>>> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

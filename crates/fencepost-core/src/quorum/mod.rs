@@ -1,0 +1,284 @@
+//! The engine: drives one store or several independent ones through the same code.
+//!
+//! Reading order: [`ballot`] counts votes; [`pursuit`] gets a lock, [`hold`] keeps it, [`farewell`] gives it up: three
+//! state machines that decide and do nothing themselves; [`course`] runs them, from the first request of a claim to its
+//! last; [`line`] lets one claim per lock and process contend; [`inquiry`] asks all nodes one question.
+//!
+//! There is no async runtime and no task in here. Stores post answers and the clock rings alarms, on their own threads;
+//! each moves the machine of its claim one step. So renewals and releases go on while the user's runtime is blocked or
+//! gone, and a test that turns a virtual clock runs the very same code.
+
+mod ballot;
+mod course;
+mod farewell;
+mod hold;
+mod inquiry;
+mod line;
+mod pursuit;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::clock::{Clock, Moment};
+use crate::error::{NodeVote, StoreError, StoreErrorKind, Vote};
+use crate::event::{EventKind, Herald};
+use crate::store::table::WINDOW;
+use crate::store::{Abilities, Claim, Proposal, Step, Store, Trouble};
+use crate::token::FencingToken;
+
+pub(crate) use course::{Course, Patience, Terms};
+use line::Line;
+
+/// The longest lease, whatever the store takes: longer work is the watchdog's business.
+pub(crate) const TTL_MAX: Duration = Duration::from_secs(24 * 3600);
+/// How long a place in line is kept without word from its owner.
+const WAITER_LEASE_MAX: Duration = Duration::from_secs(3);
+
+/// All nodes, and what the claims on them share.
+pub(crate) struct Quorum {
+    pub(crate) nodes: Vec<Arc<dyn Store>>,
+    pub(crate) clock: Clock,
+    pub(crate) herald: Herald,
+    pub(crate) abilities: Abilities,
+    answer_within: Option<Duration>,
+    line: Line,
+    registry: Mutex<Registry>,
+    dice: AtomicU64,
+}
+
+/// Every claim that is under way. It keeps them alive: a release goes on after its guard is gone.
+#[derive(Default)]
+struct Registry {
+    closed: bool,
+    claims: u64,
+    courses: HashMap<u64, Arc<Course>>,
+    wakers: Vec<std::task::Waker>,
+}
+
+impl Quorum {
+    pub(crate) fn new(
+        nodes: Vec<Arc<dyn Store>>,
+        clock: Clock,
+        herald: Herald,
+        answer_within: Option<Duration>,
+    ) -> Result<Self, StoreError> {
+        let abilities = combined(&nodes)?;
+        let mut seed = [0; 8];
+        getrandom::fill(&mut seed).map_err(|error| no_randomness("connect", error))?;
+        let dice = AtomicU64::new(u64::from_le_bytes(seed));
+        let (line, registry) = (Line::default(), Mutex::default());
+        Ok(Self { nodes, clock, herald, abilities, answer_within, line, registry, dice })
+    }
+
+    /// A request to one node may take so long.
+    pub(crate) fn answer_within(&self, ttl: Duration) -> Duration {
+        let default = || match self.nodes.len() {
+            1 => (ttl / 2).min(Duration::from_secs(5)),
+            _ => (ttl / 20).min(Duration::from_millis(50)),
+        };
+        self.answer_within.or(self.abilities.answer_within).unwrap_or_else(default)
+    }
+
+    /// How long a waiter's place is kept.
+    pub(crate) fn waiter_lease(&self, ttl: Duration) -> Duration {
+        ttl.min(WAITER_LEASE_MAX)
+    }
+
+    /// The cluster's clock as a token: the median of what the nodes say, else our own. A guess; safety never uses it.
+    pub(crate) fn clock_guess(&self) -> FencingToken {
+        let mut clocks: Vec<FencingToken> = self.nodes.iter().filter_map(|node| node.clock()).collect();
+        clocks.sort_unstable();
+        clocks.get(clocks.len() / 2).copied().unwrap_or_else(|| FencingToken::at(self.clock.wall()))
+    }
+
+    /// A token that the nodes should accept: in the middle of their window, and above what was seen.
+    fn proposal(&self, above: Option<FencingToken>) -> Proposal {
+        if self.abilities.mints {
+            return Proposal::Next;
+        }
+        let guess = self.clock_guess().plus(WINDOW / 2);
+        Proposal::Exactly(above.map_or(guess, |above| guess.max(above.next())))
+    }
+
+    fn random_below(&self, limit: Duration) -> Duration {
+        // SplitMix64: spread is all that a back-off needs.
+        let mut roll = self.dice.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed);
+        roll = (roll ^ (roll >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        roll = (roll ^ (roll >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        let nanos = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX).max(1);
+        Duration::from_nanos((roll ^ (roll >> 31)) % nanos)
+    }
+
+    fn node_vote(&self, node: usize, latency: Duration, vote: Vote) -> NodeVote {
+        NodeVote::new(self.nodes[node].label(), latency, vote)
+    }
+
+    /// One error for what several nodes said.
+    fn error(&self, operation: &'static str, troubles: Vec<(usize, Duration, Trouble)>) -> StoreError {
+        let worst = troubles.iter().map(|(_, _, trouble)| trouble).min_by_key(|trouble| rank(&trouble.kind));
+        let Some(worst) = worst.cloned() else {
+            return StoreError::new(StoreErrorKind::TooSlow, operation, "no answer in time");
+        };
+        let votes: Vec<NodeVote> = troubles
+            .into_iter()
+            .map(|(node, latency, trouble)| self.node_vote(node, latency, Vote::Failed(trouble.kind)))
+            .collect();
+        let message = match self.nodes.len() {
+            1 => worst.message,
+            all => format!("{} of {all} nodes did not vote; {}", votes.len(), worst.message),
+        };
+        StoreError { kind: worst.kind, operation, message, votes }
+    }
+
+    fn registry(&self) -> MutexGuard<'_, Registry> {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes in a new claim; `None`: shutting down.
+    fn enrol(&self, make: impl FnOnce(u64) -> Arc<Course>) -> Option<Arc<Course>> {
+        let mut registry = self.registry();
+        if registry.closed {
+            return None;
+        }
+        registry.claims += 1;
+        let course = make(registry.claims);
+        registry.courses.insert(course.id, course.clone());
+        Some(course)
+    }
+
+    fn strike_off(&self, id: u64) {
+        let mut registry = self.registry();
+        registry.courses.remove(&id);
+        if registry.closed {
+            registry.wakers.drain(..).for_each(std::task::Waker::wake);
+        }
+    }
+
+    /// Takes no new claims and ends all waiting.
+    pub(crate) fn close(&self) {
+        let courses: Vec<Arc<Course>> = {
+            let mut registry = self.registry();
+            registry.closed = true;
+            registry.courses.values().cloned().collect()
+        };
+        courses.iter().for_each(Course::stop_waiting);
+    }
+
+    /// The names whose release nobody has confirmed yet. The waker is called when one of them is done.
+    pub(crate) fn leaving(&self, waker: &std::task::Waker) -> Vec<String> {
+        let courses: Vec<Arc<Course>> = {
+            let mut registry = self.registry();
+            registry.wakers.push(waker.clone());
+            registry.courses.values().cloned().collect()
+        };
+        courses.iter().filter(|course| course.is_leaving()).map(|course| course.claim.name.to_string()).collect()
+    }
+}
+
+pub(crate) fn no_randomness(operation: &'static str, error: getrandom::Error) -> StoreError {
+    let message = format!("the operating system gave no random bytes: {error}");
+    StoreError::new(StoreErrorKind::Unexpected, operation, message)
+}
+
+/// What all nodes together can do.
+fn combined(nodes: &[Arc<dyn Store>]) -> Result<Abilities, StoreError> {
+    let wrong = |message: &str| StoreError::new(StoreErrorKind::Misconfigured, "connect", message);
+    let each: Vec<Abilities> = nodes.iter().map(|node| node.abilities()).collect();
+    let Some(first) = each.first().cloned() else { return Err(wrong("a connection needs at least one node")) };
+    if each.len() > 1 && each.iter().any(|node| node.mints) {
+        return Err(wrong("stores that mint their own tokens cannot vote together: their tokens are not ordered"));
+    }
+    Ok(each.into_iter().fold(first, |all, node| Abilities {
+        mints: all.mints && node.mints,
+        queues: all.queues && node.queues,
+        survives_restart: all.survives_restart && node.survives_restart,
+        smallest_ttl: all.smallest_ttl.max(node.smallest_ttl),
+        largest_ttl: [all.largest_ttl, node.largest_ttl].into_iter().flatten().min(),
+        answer_within: all.answer_within.max(node.answer_within),
+    }))
+}
+
+/// Which of several troubles to name first: what a person has to mend comes before what may pass.
+fn rank(kind: &StoreErrorKind) -> u8 {
+    match kind {
+        StoreErrorKind::Misconfigured | StoreErrorKind::Unsupported => 0,
+        StoreErrorKind::Denied => 1,
+        StoreErrorKind::OtherKind => 2,
+        StoreErrorKind::Unexpected => 3,
+        StoreErrorKind::ClockOff { .. } => 4,
+        StoreErrorKind::Quarantined { .. } => 5,
+        StoreErrorKind::Unreachable => 6,
+        StoreErrorKind::TooSlow => 7,
+    }
+}
+
+/// What a machine wants done. Machines decide; the course does, outside its lock.
+enum Effect {
+    Send { node: usize, request: u32, step: Step, deadline: Moment },
+    Tell(EventKind),
+}
+
+/// How many sendings a claim remembers. A waiter asks three times per lease, so far fewer would do.
+const SENT_MAX: usize = 64;
+
+/// The requests of one claim: their numbers and when each left.
+#[derive(Default)]
+struct Requests {
+    last: u32,
+    sent: VecDeque<(u32, Moment)>,
+}
+
+/// Everything a machine sees during one turn.
+struct Scene<'a> {
+    quorum: &'a Quorum,
+    claim: &'a Arc<Claim>,
+    now: Moment,
+    requests: &'a mut Requests,
+    effects: &'a mut Vec<Effect>,
+}
+
+impl Scene<'_> {
+    /// A new request number, dated now: before it leaves.
+    fn new_request(&mut self) -> u32 {
+        self.requests.last += 1;
+        if self.requests.sent.len() == SENT_MAX {
+            self.requests.sent.pop_front();
+        }
+        self.requests.sent.push_back((self.requests.last, self.now));
+        self.requests.last
+    }
+
+    fn sent_at(&self, request: u32) -> Option<Moment> {
+        let found = self.requests.sent.iter().find(|(number, _)| *number == request);
+        found.map(|(_, at)| *at)
+    }
+
+    fn latency(&self, request: u32) -> Duration {
+        self.sent_at(request).map(|sent| self.now.since(sent)).unwrap_or_default()
+    }
+
+    fn send(&mut self, node: usize, request: u32, step: Step) {
+        let deadline = self.now.plus(self.quorum.answer_within(self.claim.ttl));
+        self.effects.push(Effect::Send { node, request, step, deadline });
+    }
+
+    fn tell(&mut self, kind: EventKind) {
+        self.effects.push(Effect::Tell(kind));
+    }
+
+    fn nodes(&self) -> usize {
+        self.quorum.nodes.len()
+    }
+
+    fn need(&self) -> usize {
+        ballot::Ballot::need(self.nodes())
+    }
+}
+
+/// The moment until which a majority vouches, from the moments until which each node does.
+fn majority_until(mut each: Vec<Moment>, need: usize) -> Option<Moment> {
+    each.sort_unstable_by(|one, other| other.cmp(one));
+    each.get(need - 1).copied()
+}

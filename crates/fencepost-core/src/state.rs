@@ -1,0 +1,83 @@
+//! What can be seen of a lock.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::error::round;
+use crate::token::FencingToken;
+
+/// A lock as its store sees it. No holder: it is free. Several holders: readers. Waiters in line order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct LockState {
+    /// The lock.
+    pub name: String,
+    /// Who has it.
+    pub holders: Vec<Holder>,
+    /// Who is in line. Of one process only the first is here; the others wait behind it, inside the process.
+    pub waiters: Vec<Waiter>,
+    /// The newest token the store has seen for this lock.
+    pub last_token: Option<FencingToken>,
+}
+
+impl LockState {
+    /// A lock that nobody has.
+    pub fn free(name: impl Into<String>) -> Self {
+        Self { name: name.into(), holders: Vec::new(), waiters: Vec::new(), last_token: None }
+    }
+}
+
+/// Who has a lock. No token: another library's lock on the same key.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Holder {
+    /// Who they say they are.
+    pub label: String,
+    /// Their token; for a reader the number behind the `r`.
+    pub token: Option<FencingToken>,
+    /// They only read.
+    pub shared: bool,
+    /// Since when.
+    pub held_for: Option<Duration>,
+    /// When the store will forget them, unless they renew.
+    pub expires_in: Option<Duration>,
+}
+
+impl Holder {
+    /// A holder of whom only the label is known.
+    pub fn new(label: impl Into<String>) -> Self {
+        Self { label: label.into(), token: None, shared: false, held_for: None, expires_in: None }
+    }
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.label.is_empty() { "somebody without a label" } else { &self.label })?;
+        if let Some(token) = self.token {
+            write!(f, " (token {}{token})", if self.shared { "r" } else { "" })?;
+        }
+        if let Some(held_for) = self.held_for {
+            write!(f, " for {:?}", round(held_for))?;
+        }
+        Ok(())
+    }
+}
+
+/// Who is in line.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Waiter {
+    /// Who they say they are.
+    pub label: String,
+    /// They only want to read.
+    pub shared: bool,
+    /// For how long.
+    pub waited: Duration,
+}
+
+impl Waiter {
+    /// One in line.
+    pub fn new(label: impl Into<String>, shared: bool, waited: Duration) -> Self {
+        Self { label: label.into(), shared, waited }
+    }
+}

@@ -1,0 +1,367 @@
+//! The contract between the engine and the places where locks live. Users never import it; authors of back ends do.
+//!
+//! A store takes **single atomic steps** and posts events. It never waits for another owner, never retries, keeps no
+//! deadline of its own: waiting, renewal, deadlines, guards and loss are written once, above it. The engine
+//! ([`Quorum`](crate::quorum)) drives one store or several independent ones with the same code.
+//!
+//! An implementation is right when it behaves as [`table`] says, which is executable; the contract suite
+//! in `fencepost-testkit` checks it, one named test per promise.
+
+mod memory;
+pub mod table;
+
+pub use memory::Memory;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use crate::clock::{Alarm, AlarmId, Clock, Moment};
+pub use crate::connect::{Opening, connect};
+pub use crate::error::{StoreError, StoreErrorKind};
+pub use crate::name::{LockName, Owner};
+pub use crate::state::{Holder, LockState, Waiter};
+pub use crate::token::FencingToken;
+
+/// What a store can do. Few on purpose: a new ability has to change what the engine does.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Abilities {
+    /// The store mints tokens by itself ([`Proposal::Next`]); else the engine proposes them ([`Proposal::Exactly`]).
+    /// A store that mints must run the steps of one owner in the order submitted, also over a reconnect.
+    pub mints: bool,
+    /// The store keeps a line of waiters and hands over to its head.
+    pub queues: bool,
+    /// A lock that was granted is still there after the store was stopped and started.
+    pub survives_restart: bool,
+    /// The shortest lease that makes sense here.
+    pub smallest_ttl: Duration,
+    /// The longest lease that the store takes.
+    pub largest_ttl: Option<Duration>,
+    /// How long an answer may take, unless the user says otherwise. `None`: decided from the ttl.
+    pub answer_within: Option<Duration>,
+}
+
+/// Exclusive or shared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// One holder.
+    Exclusive,
+    /// Any number of holders, as long as all of them are shared.
+    Shared,
+}
+
+/// How a claim behaves when others wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Turn {
+    /// It waits in the store's line.
+    InLine(Place),
+    /// It does not wait, and does not overtake those who do.
+    AfterOthers,
+    /// It may overtake those who wait.
+    Overtake,
+}
+
+/// A place in the store's line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// Arrival on the store's clock: the order of the line, ties by owner. It never changes while a claim waits.
+    pub ticket: FencingToken,
+    /// How long the store keeps the place without hearing from its owner; also the length of a pushed grant.
+    pub lease: Duration,
+}
+
+/// What stays the same over all attempts of one acquisition.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Claim {
+    /// The lock.
+    pub name: LockName,
+    /// The secret of this acquisition.
+    pub owner: Owner,
+    /// Who asks, for people to read.
+    pub label: Arc<str>,
+    /// Exclusive or shared.
+    pub mode: Mode,
+    /// How long a grant lasts without renewal.
+    pub ttl: Duration,
+    /// What happens when others wait.
+    pub turn: Turn,
+}
+
+impl Claim {
+    /// The place in line, if the claim has one.
+    pub fn place(&self) -> Option<Place> {
+        match self.turn {
+            Turn::InLine(place) => Some(place),
+            Turn::AfterOthers | Turn::Overtake => None,
+        }
+    }
+}
+
+/// Which token a grant shall carry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Proposal {
+    /// The store mints: one more than the last, and not below its clock.
+    Next,
+    /// This one, if it is above the last and within the window of the store's clock.
+    Exactly(FencingToken),
+}
+
+/// One atomic step. [`table`] is its definition.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// Take the lock, or join the line. Repeated by the same owner, it finds what that owner has and extends it.
+    Acquire {
+        /// The claim.
+        claim: Arc<Claim>,
+        /// Which attempt this is; the store keeps the highest with the place in line.
+        attempt: u32,
+        /// The token of the grant.
+        token: Proposal,
+        /// Replace the owner's own lower token: a majority is mine, but under different tokens.
+        unify: bool,
+    },
+    /// Keep the lock for one more ttl; re-create a missing grant if nobody had the lock since.
+    Renew {
+        /// The claim.
+        claim: Arc<Claim>,
+        /// The token of the hold.
+        token: FencingToken,
+    },
+    /// Give back exactly this token; the claim stays in line.
+    GiveBack {
+        /// The claim.
+        claim: Arc<Claim>,
+        /// The attempt that the place in line now stands for.
+        attempt: u32,
+        /// The token to give back.
+        token: FencingToken,
+        /// The token for the next in line.
+        pass: Proposal,
+    },
+    /// The end of a claim: frees what it holds, leaves the line, hands over.
+    Release {
+        /// The claim.
+        claim: Arc<Claim>,
+        /// The highest token this owner ever proposed, where an acquire or renewal may still be under way: the store
+        /// raises its last token to it, so that the late one is refused.
+        raise: Option<FencingToken>,
+        /// The token for the next in line.
+        pass: Proposal,
+    },
+    /// Throw out whoever holds it; their next renewal is answered with [`Loss::Revoked`].
+    Evict {
+        /// The lock.
+        name: LockName,
+        /// Raises the last token above the holder's; the next in line gets the token after it.
+        above: Proposal,
+    },
+    /// What the store knows about a lock.
+    Inspect {
+        /// The lock.
+        name: LockName,
+    },
+    /// Locks that are held, waited for or remembered, in name order.
+    List {
+        /// What their names start with.
+        prefix: Arc<str>,
+        /// Only names after this one.
+        after: Option<LockName>,
+        /// At most so many.
+        limit: u32,
+    },
+}
+
+impl Step {
+    /// What the user asked for, for errors.
+    pub fn operation(&self) -> &'static str {
+        match self {
+            Self::Acquire { .. } | Self::GiveBack { .. } => "acquire",
+            Self::Renew { .. } => "renew",
+            Self::Release { .. } => "release",
+            Self::Evict { .. } => "force_release",
+            Self::Inspect { .. } => "inspect",
+            Self::List { .. } => "list",
+        }
+    }
+
+    /// The lock that the step is about; `None` for a listing.
+    pub fn name(&self) -> Option<&LockName> {
+        match self {
+            Self::Acquire { claim, .. }
+            | Self::Renew { claim, .. }
+            | Self::GiveBack { claim, .. }
+            | Self::Release { claim, .. } => Some(&claim.name),
+            Self::Evict { name, .. } | Self::Inspect { name } => Some(name),
+            Self::List { .. } => None,
+        }
+    }
+}
+
+/// What a step found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// To `Acquire`: the owner has it, under this token, for its whole ttl.
+    Granted {
+        /// The token of the grant.
+        token: FencingToken,
+    },
+    /// To `Acquire`: others have it, or come first. If the claim has a place, it is in line now.
+    Held {
+        /// Who has it, if somebody has.
+        holder: Option<Holder>,
+        /// The last token of this lock, so that the next proposal fits at once.
+        last: Option<FencingToken>,
+    },
+    /// To `Acquire`: the proposed token does not fit. Nothing was changed.
+    Stale {
+        /// The last token of this lock.
+        last: Option<FencingToken>,
+        /// The store's clock, as a token.
+        clock: FencingToken,
+    },
+    /// To `Renew`: kept for one more ttl.
+    Kept,
+    /// To `Renew`: not the owner's any more.
+    Lost(Loss),
+    /// To `GiveBack` and `Release`: it was the owner's, and is not any more.
+    Freed,
+    /// To `GiveBack` and `Release`: it was not the owner's.
+    NotHeld,
+    /// To `Evict`: who was thrown out.
+    Evicted(Vec<Holder>),
+    /// To `Inspect`.
+    State(LockState),
+    /// To `List`.
+    States(Vec<LockState>),
+}
+
+/// Why a store does not renew.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Loss {
+    /// Another owner has it, or had it since.
+    TakenOver,
+    /// Thrown out by an operator.
+    Revoked,
+}
+
+/// Why a store did not answer a step.
+///
+/// **Outcome unknown**, never "no", except for the kinds that are certain refusals
+/// ([`StoreErrorKind::outcome_unknown`]).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Trouble {
+    /// What kind.
+    pub kind: StoreErrorKind,
+    /// What happened, and the cure.
+    pub message: String,
+}
+
+impl Trouble {
+    /// Describes trouble.
+    pub fn new(kind: StoreErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into() }
+    }
+}
+
+/// What a store says to one claim.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// The answer to a step.
+    Answer(Result<Answer, Trouble>),
+    /// The lock was handed to this claim, for the length of its place's lease: a vote by push.
+    HandedOver {
+        /// The token of the grant.
+        token: FencingToken,
+        /// The attempt that the store had last seen: it dates the grant.
+        attempt: u32,
+    },
+    /// A hint: trying again may pay.
+    MayPay,
+}
+
+/// An event with where it came from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Post {
+    /// The store's place among its peers.
+    pub node: usize,
+    /// Which request of the claim this answers; 0 for what was not asked for.
+    pub request: u32,
+    /// What was said.
+    pub event: Event,
+}
+
+/// Where everything that stores say to one claim arrives. Called on the store's thread, or inside `submit`.
+pub trait Mailbox: Send + Sync + 'static {
+    /// Takes a post. Never blocks.
+    fn post(self: Arc<Self>, post: Post);
+}
+
+/// Where to send the answer of one step, or the pushes for one claim.
+#[derive(Clone)]
+pub struct Reply {
+    to: Arc<dyn Mailbox>,
+    node: usize,
+    request: u32,
+}
+
+impl Reply {
+    /// To this mailbox, in the name of that node, about that request.
+    pub fn new(to: Arc<dyn Mailbox>, node: usize, request: u32) -> Self {
+        Self { to, node, request }
+    }
+
+    /// The one answer of a step.
+    pub fn answer(self, answer: Result<Answer, Trouble>) {
+        self.push(Event::Answer(answer));
+    }
+
+    /// Says something that was not asked for.
+    pub fn push(&self, event: Event) {
+        Arc::clone(&self.to).post(Post { node: self.node, request: self.request, event });
+    }
+}
+
+impl fmt::Debug for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reply").field("node", &self.node).field("request", &self.request).finish_non_exhaustive()
+    }
+}
+
+/// A place where locks live.
+///
+/// # Behavior
+/// - `submit` sends at once and never blocks; each step is answered once, or never if the store cannot know: the
+///   engine keeps the deadlines and counts a missing answer as unknown.
+/// - Steps of one owner run in the order submitted.
+/// - A step whose deadline passed before it was sent need not be sent any more; it is then answered as
+///   [`StoreErrorKind::TooSlow`].
+/// - Answers may be posted from inside `submit`.
+pub trait Store: Send + Sync + 'static {
+    /// What this store can do.
+    fn abilities(&self) -> Abilities;
+    /// How people know it: a file or an address, without credentials.
+    fn label(&self) -> String;
+    /// Runs one step.
+    fn submit(&self, step: Step, deadline: Moment, reply: Reply);
+    /// Pushes for this claim go to `reply` until the answer is dropped. Called before the first `Acquire` of a claim
+    /// with a place.
+    fn listen(&self, claim: &Arc<Claim>, reply: Reply) -> Listening;
+    /// The store's clock as a token: a guess that saves round trips, never trusted. `None`: not known yet.
+    fn clock(&self) -> Option<FencingToken>;
+}
+
+/// Keeps a claim's pushes coming; they end when it is dropped.
+pub struct Listening(#[allow(dead_code, reason = "held for its Drop")] Box<dyn Send + Sync>);
+
+impl Listening {
+    /// Whatever has to be kept; its `Drop` ends the pushes.
+    pub fn new(keep: impl Send + Sync + 'static) -> Self {
+        Self(Box::new(keep))
+    }
+}
+
+impl fmt::Debug for Listening {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Listening")
+    }
+}

@@ -1,0 +1,466 @@
+//! What each step of the contract means, written once and executable.
+//!
+//! [`apply`] is the whole semantics of a lock: pure but for the [`Shelf`] it works on. The memory store runs it on a
+//! map, SQLite inside a transaction; a store that has to speak another language (a Lua script) is tested against it.
+//!
+//! The rules, and why each is there (leave one out, and a model checker finds two holders, a token that falls, or a
+//! lock that nobody holds and nobody can take):
+//! - A grant needs a free lock **and** a token above the last one seen. So the tokens of one lock rise in grant order.
+//! - A proposed token must lie within a window of the *store's* clock ([`WINDOW`]): a client whose clock is off can
+//!   neither poison a lock nor undercut it.
+//! - Asking again is the same claim: the owner finds its grant and extends it; only *unify* replaces its token.
+//! - A release raises the last token to the highest its owner ever proposed: an acquire that arrives after its own
+//!   release is refused.
+//! - A renewal re-creates a missing grant only if no later token was seen.
+//! - A give-back names the exact token: a late one never frees a newer grant.
+//! - Release, give-back and whoever finds the lock free hand it to the lowest live ticket, in the same step.
+
+use std::time::Duration;
+
+use crate::clock::Moment;
+use crate::error::StoreErrorKind;
+use crate::name::Owner;
+use crate::state::{Holder, LockState, Waiter};
+use crate::store::{Answer, Claim, Loss, Mode, Proposal, Step, Trouble, Turn};
+use crate::token::FencingToken;
+
+/// How far a proposed token may lie ahead of the store's clock.
+pub const WINDOW: Duration = Duration::from_secs(10);
+/// A proposal may always go so far beyond the last token: it keeps a lock usable after a clock was set back.
+pub const STEP_MAX: u64 = 16;
+/// A lock that nobody used for so long is forgotten. Longer than [`WINDOW`], so that no old proposal fits any more.
+pub const REMEMBER: Duration = Duration::from_secs(24 * 3600);
+/// The most waiters that one lock has in a store.
+pub const WAITERS_MAX: u32 = 10_000;
+
+/// What the store's clocks say during one step, and whether it may be trusted.
+#[derive(Clone, Copy, Debug)]
+pub struct Now {
+    /// For leases.
+    pub moment: Moment,
+    /// The calendar, as a token.
+    pub clock: FencingToken,
+    /// The store lost its memory and may not grant yet; for so long.
+    pub quarantined: Option<Duration>,
+}
+
+/// A grant.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Held {
+    /// Whose.
+    pub owner: Owner,
+    /// Under which token.
+    pub token: FencingToken,
+    /// Exclusive or shared.
+    pub mode: Mode,
+    /// Who they say they are.
+    pub label: String,
+    /// Since when.
+    pub since: Moment,
+    /// Until when, unless renewed.
+    pub until: Moment,
+    /// For a grant that was handed over: the attempt it answers.
+    pub attempt: u32,
+}
+
+/// A place in line.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Queued {
+    /// Whose.
+    pub owner: Owner,
+    /// The order of the line; ties by owner.
+    pub ticket: FencingToken,
+    /// What they want.
+    pub mode: Mode,
+    /// Who they say they are.
+    pub label: String,
+    /// Since when.
+    pub since: Moment,
+    /// Until when the place is kept.
+    pub until: Moment,
+    /// The place's lease: how long a pushed grant lasts.
+    pub lease: Duration,
+    /// The highest attempt seen.
+    pub attempt: u32,
+}
+
+impl Queued {
+    fn rank(&self) -> (FencingToken, Owner) {
+        (self.ticket, self.owner)
+    }
+}
+
+/// What the head of the line is told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Notice {
+    /// The lock is yours.
+    HandedOver {
+        /// The token of the grant.
+        token: FencingToken,
+    },
+    /// Ask again.
+    MayPay,
+}
+
+/// Where the rows of one lock are kept while a step works on them. Each method is one row or one answer, no logic.
+pub trait Shelf {
+    /// Why the rows could not be read or written.
+    type Error;
+    /// All grants, also those whose time is over.
+    fn holders(&mut self) -> Result<Vec<Held>, Self::Error>;
+    /// Writes a grant; there is at most one per owner.
+    fn put_holder(&mut self, held: &Held) -> Result<(), Self::Error>;
+    /// Removes a grant.
+    fn remove_holder(&mut self, owner: &Owner) -> Result<(), Self::Error>;
+    /// The last token, if one is remembered.
+    fn last(&mut self) -> Result<Option<FencingToken>, Self::Error>;
+    /// Remembers the last token.
+    fn set_last(&mut self, last: FencingToken) -> Result<(), Self::Error>;
+    /// The lowest ticket, also if its time is over.
+    fn head(&mut self) -> Result<Option<Queued>, Self::Error>;
+    /// One owner's place.
+    fn waiter(&mut self, owner: &Owner) -> Result<Option<Queued>, Self::Error>;
+    /// The first so many places, in order.
+    fn waiters(&mut self, limit: u32) -> Result<Vec<Queued>, Self::Error>;
+    /// How many places there are.
+    fn waiter_count(&mut self) -> Result<u32, Self::Error>;
+    /// Writes a place; there is at most one per owner.
+    fn put_waiter(&mut self, queued: &Queued) -> Result<(), Self::Error>;
+    /// Removes a place. Answers whether there was one.
+    fn remove_waiter(&mut self, owner: &Owner) -> Result<bool, Self::Error>;
+    /// Whether this owner was thrown out.
+    fn revoked(&mut self, owner: &Owner) -> Result<bool, Self::Error>;
+    /// Remembers that this owner was thrown out; at least as long as it may renew.
+    fn set_revoked(&mut self, owner: &Owner) -> Result<(), Self::Error>;
+    /// Tells one in line, once the step is done. `false`: it is known that nobody listens there any more.
+    fn tell(&mut self, to: &Queued, notice: Notice) -> Result<bool, Self::Error>;
+}
+
+/// Runs one step on the rows of its lock. The outer error is the shelf's, the inner one is the answer "certainly not".
+/// A [`Step::List`] is about many locks and is for the store itself, which shows each with [`state`].
+pub fn apply<S: Shelf>(shelf: &mut S, step: &Step, now: Now) -> Result<Result<Answer, Trouble>, S::Error> {
+    let mut desk = Desk::open(shelf, now)?;
+    match step {
+        Step::Acquire { claim, attempt, token, unify } => desk.acquire(claim, *attempt, *token, *unify),
+        Step::Renew { claim, token } => desk.renew(claim, *token),
+        Step::GiveBack { claim, attempt, token, pass } => desk.give_back(claim, *attempt, *token, *pass).map(Ok),
+        Step::Release { claim, raise, pass } => desk.release(&claim.owner, *raise, *pass).map(Ok),
+        Step::Evict { above, .. } => desk.evict(*above).map(Ok),
+        Step::Inspect { name } => desk.state(name.as_str()).map(|state| Ok(Answer::State(state))),
+        Step::List { .. } => unreachable!("BUG: a listing is not about one lock"),
+    }
+}
+
+/// What can be seen of a lock.
+pub fn state<S: Shelf>(shelf: &mut S, name: &str, now: Now) -> Result<LockState, S::Error> {
+    Desk::open(shelf, now)?.state(name)
+}
+
+/// The token that a store mints: one more than the last, and not below its clock, so that forgetting or restoring old
+/// rows never lowers the next token.
+fn minted(last: Option<FencingToken>, clock: FencingToken) -> FencingToken {
+    last.map_or(clock, |last| last.next().max(clock))
+}
+
+/// One step at work: the live grants and the last token, beside the shelf they came from.
+struct Desk<'a, S> {
+    shelf: &'a mut S,
+    now: Now,
+    holders: Vec<Held>,
+    last: Option<FencingToken>,
+}
+
+impl<'a, S: Shelf> Desk<'a, S> {
+    /// Reads the lock and clears away what is over.
+    fn open(shelf: &'a mut S, now: Now) -> Result<Self, S::Error> {
+        let (mut holders, last) = (shelf.holders()?, shelf.last()?);
+        for over in holders.iter().filter(|held| held.until <= now.moment) {
+            shelf.remove_holder(&over.owner)?;
+        }
+        holders.retain(|held| held.until > now.moment);
+        Ok(Self { shelf, now, holders, last })
+    }
+
+    fn acquire(
+        &mut self,
+        claim: &Claim,
+        attempt: u32,
+        proposal: Proposal,
+        unify: bool,
+    ) -> Result<Result<Answer, Trouble>, S::Error> {
+        if let Some(refusal) = self.quarantine() {
+            return Ok(Err(refusal));
+        }
+        if let Some(mut mine) = self.holders.iter().find(|held| held.owner == claim.owner).cloned() {
+            if let (true, Proposal::Exactly(token)) = (unify, proposal) {
+                if token != mine.token && !self.fits(token) {
+                    return Ok(Ok(self.stale()));
+                }
+                mine.token = token;
+            }
+            mine.until = mine.until.max(self.now.moment.plus(claim.ttl));
+            mine.attempt = mine.attempt.max(attempt);
+            let token = mine.token;
+            self.put_holder(mine)?;
+            return Ok(Ok(Answer::Granted { token }));
+        }
+        let Some(token) = self.token(proposal) else { return Ok(Ok(self.stale())) };
+        if self.admits(claim.mode) && self.is_next(claim)? {
+            self.shelf.remove_waiter(&claim.owner)?;
+            self.grant(claim.owner, claim.mode, &claim.label, claim.ttl, token, attempt)?;
+            if claim.mode == Mode::Shared {
+                self.hint_head()?;
+            }
+            return Ok(Ok(Answer::Granted { token }));
+        }
+        if claim.place().is_some() {
+            if let Some(refusal) = self.join(claim, attempt)? {
+                return Ok(Err(refusal));
+            }
+            // The lock may be free, its holder gone without a release: whoever asks wakes the line.
+            self.hand_over(proposal)?;
+        }
+        let holder = self.holders.first().map(|held| self.shown(held));
+        Ok(Ok(Answer::Held { holder, last: self.last }))
+    }
+
+    fn renew(&mut self, claim: &Claim, token: FencingToken) -> Result<Result<Answer, Trouble>, S::Error> {
+        if let Some(mut mine) = self.holders.iter().find(|held| held.owner == claim.owner).cloned() {
+            mine.until = self.now.moment.plus(claim.ttl);
+            self.put_holder(mine)?;
+            return Ok(Ok(Answer::Kept));
+        }
+        if self.shelf.revoked(&claim.owner)? {
+            return Ok(Ok(Answer::Lost(Loss::Revoked)));
+        }
+        if let Some(refusal) = self.quarantine() {
+            return Ok(Err(refusal));
+        }
+        let later = self.last.is_some_and(|last| last > token);
+        if later || !self.admits(claim.mode) || !self.below_ceiling(token) {
+            return Ok(Ok(Answer::Lost(Loss::TakenOver)));
+        }
+        self.grant(claim.owner, claim.mode, &claim.label, claim.ttl, token, 0)?;
+        Ok(Ok(Answer::Kept))
+    }
+
+    fn give_back(
+        &mut self,
+        claim: &Claim,
+        attempt: u32,
+        token: FencingToken,
+        pass: Proposal,
+    ) -> Result<Answer, S::Error> {
+        let mine = self.holders.iter().any(|held| held.owner == claim.owner && held.token == token);
+        if mine {
+            self.drop_holder(&claim.owner)?;
+        }
+        self.raise(Some(token))?;
+        let holds = self.holders.iter().any(|held| held.owner == claim.owner);
+        // Only with a token that fits: a late give-back must not bring a claim back into the line that has left it.
+        if claim.place().is_some() && !holds && self.now.quarantined.is_none() && self.token(pass).is_some() {
+            self.join(claim, attempt)?;
+        }
+        self.hand_over(pass)?;
+        Ok(if mine { Answer::Freed } else { Answer::NotHeld })
+    }
+
+    fn release(&mut self, owner: &Owner, raise: Option<FencingToken>, pass: Proposal) -> Result<Answer, S::Error> {
+        let mine = self.holders.iter().any(|held| held.owner == *owner);
+        if mine {
+            self.drop_holder(owner)?;
+        }
+        self.shelf.remove_waiter(owner)?;
+        self.raise(raise)?;
+        self.hand_over(pass)?;
+        Ok(if mine { Answer::Freed } else { Answer::NotHeld })
+    }
+
+    fn evict(&mut self, above: Proposal) -> Result<Answer, S::Error> {
+        let thrown_out: Vec<Holder> = self.holders.iter().map(|held| self.shown(held)).collect();
+        for owner in self.holders.iter().map(|held| held.owner).collect::<Vec<_>>() {
+            self.shelf.set_revoked(&owner)?;
+            self.drop_holder(&owner)?;
+        }
+        let pass = match above {
+            // Above the holder's own token, so that its renewal does not re-create the grant.
+            Proposal::Next => {
+                self.raise(self.last.map(FencingToken::next))?;
+                Proposal::Next
+            }
+            Proposal::Exactly(above) => {
+                self.raise(Some(above))?;
+                Proposal::Exactly(above.next())
+            }
+        };
+        self.hand_over(pass)?;
+        Ok(Answer::Evicted(thrown_out))
+    }
+
+    fn state(&mut self, name: &str) -> Result<LockState, S::Error> {
+        let mut state = LockState::free(name);
+        state.holders = self.holders.iter().map(|held| self.shown(held)).collect();
+        state.last_token = self.last;
+        let now = self.now.moment;
+        let live = self.shelf.waiters(WAITERS_MAX)?.into_iter().filter(|queued| queued.until > now);
+        state.waiters = live
+            .map(|queued| Waiter::new(queued.label, queued.mode == Mode::Shared, now.since(queued.since)))
+            .collect();
+        Ok(state)
+    }
+
+    /// Gives the free lock to the lowest live ticket, and to the readers behind it if it is a reader.
+    fn hand_over(&mut self, pass: Proposal) -> Result<(), S::Error> {
+        if self.now.quarantined.is_some() {
+            return Ok(());
+        }
+        while let Some(head) = self.live_head()? {
+            if !self.admits(head.mode) {
+                return Ok(());
+            }
+            let token = self.token(pass);
+            let notice = token.map_or(Notice::MayPay, |token| Notice::HandedOver { token });
+            if !self.shelf.tell(&head, notice)? {
+                self.shelf.remove_waiter(&head.owner)?;
+                continue;
+            }
+            let Some(token) = token else { return Ok(()) };
+            self.shelf.remove_waiter(&head.owner)?;
+            self.grant(head.owner, head.mode, &head.label, head.lease, token, head.attempt)?;
+        }
+        Ok(())
+    }
+
+    /// A reader was let in: the reader behind it may follow.
+    fn hint_head(&mut self) -> Result<(), S::Error> {
+        if let Some(head) = self.live_head()?.filter(|head| self.admits(head.mode)) {
+            self.shelf.tell(&head, Notice::MayPay)?;
+        }
+        Ok(())
+    }
+
+    /// Joins the line, or keeps the place. Refuses when the line is full.
+    fn join(&mut self, claim: &Claim, attempt: u32) -> Result<Option<Trouble>, S::Error> {
+        let Some(place) = claim.place() else { return Ok(None) };
+        let until = self.now.moment.plus(place.lease);
+        let queued = match self.shelf.waiter(&claim.owner)? {
+            Some(old) => Queued { until, attempt: old.attempt.max(attempt), ..old },
+            None if self.shelf.waiter_count()? >= WAITERS_MAX => {
+                let message = format!("{WAITERS_MAX} wait for {:?} already; try again later", claim.name.as_str());
+                return Ok(Some(Trouble::new(StoreErrorKind::Unsupported, message)));
+            }
+            None => Queued {
+                owner: claim.owner,
+                ticket: place.ticket,
+                mode: claim.mode,
+                label: claim.label.to_string(),
+                since: self.now.moment,
+                until,
+                lease: place.lease,
+                attempt,
+            },
+        };
+        self.shelf.put_waiter(&queued)?;
+        Ok(None)
+    }
+
+    /// Whether nobody in line comes before this claim.
+    fn is_next(&mut self, claim: &Claim) -> Result<bool, S::Error> {
+        if claim.turn == Turn::Overtake {
+            return Ok(true);
+        }
+        let Some(head) = self.live_head()? else { return Ok(true) };
+        Ok(claim.place().is_some_and(|place| (place.ticket, claim.owner) <= head.rank()))
+    }
+
+    /// The lowest ticket whose owner was heard of in time; clears away those before it.
+    fn live_head(&mut self) -> Result<Option<Queued>, S::Error> {
+        while let Some(head) = self.shelf.head()? {
+            if head.until > self.now.moment {
+                return Ok(Some(head));
+            }
+            self.shelf.remove_waiter(&head.owner)?;
+        }
+        Ok(None)
+    }
+
+    fn admits(&self, mode: Mode) -> bool {
+        self.holders.is_empty() || (mode == Mode::Shared && self.holders.iter().all(|held| held.mode == Mode::Shared))
+    }
+
+    fn quarantine(&self) -> Option<Trouble> {
+        let left = self.now.quarantined?;
+        let message = "it lost its memory and may not vote until every lease it may have forgotten is over";
+        Some(Trouble::new(StoreErrorKind::Quarantined { left }, message))
+    }
+
+    /// The token of a grant, if the proposal fits.
+    fn token(&self, proposal: Proposal) -> Option<FencingToken> {
+        match proposal {
+            Proposal::Next => Some(minted(self.last, self.now.clock)),
+            Proposal::Exactly(token) => self.fits(token).then_some(token),
+        }
+    }
+
+    fn fits(&self, token: FencingToken) -> bool {
+        self.last.is_none_or(|last| token > last) && token >= self.now.clock && self.below_ceiling(token)
+    }
+
+    fn below_ceiling(&self, token: FencingToken) -> bool {
+        token <= self.now.clock.plus(WINDOW) || self.last.is_some_and(|last| token <= last.offset(STEP_MAX))
+    }
+
+    fn stale(&self) -> Answer {
+        Answer::Stale { last: self.last, clock: self.now.clock }
+    }
+
+    fn raise(&mut self, to: Option<FencingToken>) -> Result<(), S::Error> {
+        match to {
+            Some(to) if self.last.is_none_or(|last| to > last) && self.below_ceiling(to) => self.set_last(to),
+            _ => Ok(()),
+        }
+    }
+
+    fn grant(
+        &mut self,
+        owner: Owner,
+        mode: Mode,
+        label: &str,
+        life: Duration,
+        token: FencingToken,
+        attempt: u32,
+    ) -> Result<(), S::Error> {
+        let (since, until) = (self.now.moment, self.now.moment.plus(life));
+        self.put_holder(Held { owner, token, mode, label: label.to_owned(), since, until, attempt })
+    }
+
+    fn put_holder(&mut self, held: Held) -> Result<(), S::Error> {
+        self.shelf.put_holder(&held)?;
+        if self.last.is_none_or(|last| held.token > last) {
+            self.set_last(held.token)?;
+        }
+        self.holders.retain(|other| other.owner != held.owner);
+        self.holders.push(held);
+        Ok(())
+    }
+
+    fn drop_holder(&mut self, owner: &Owner) -> Result<(), S::Error> {
+        self.shelf.remove_holder(owner)?;
+        self.holders.retain(|held| held.owner != *owner);
+        Ok(())
+    }
+
+    fn set_last(&mut self, last: FencingToken) -> Result<(), S::Error> {
+        self.last = Some(last);
+        self.shelf.set_last(last)
+    }
+
+    fn shown(&self, held: &Held) -> Holder {
+        let mut holder = Holder::new(held.label.as_str());
+        holder.token = Some(held.token);
+        holder.shared = held.mode == Mode::Shared;
+        holder.held_for = Some(self.now.moment.since(held.since));
+        holder.expires_in = Some(held.until.since(self.now.moment));
+        holder
+    }
+}
