@@ -274,8 +274,9 @@ impl Course {
         self.push(Input::Stop);
     }
 
+    /// On its way out, and nobody has confirmed it yet.
     pub(super) fn is_leaving(&self) -> bool {
-        matches!(self.state().life.phase, Phase::Leaving(_))
+        matches!(&self.state().life.phase, Phase::Leaving(farewell) if !farewell.is_confirmed())
     }
 
     /// Who has the lock, as far as this claim knows.
@@ -328,7 +329,7 @@ impl Course {
         }
         let mut effects = Vec::new();
         let now = self.quorum.clock.now();
-        let (wakers, heard, left_line, done) = {
+        let (wakers, heard, left_line, parted, done) = {
             let mut guard = self.state();
             let state = &mut *guard;
             let signs = state.signs();
@@ -343,7 +344,8 @@ impl Course {
             let left_line = state.in_line && self.has_left_line(state);
             state.in_line &= !left_line;
             let wakers = if changed { std::mem::take(&mut state.wakers) } else { Vec::new() };
-            (wakers, heard, left_line, matches!(state.life.phase, Phase::Done(_)))
+            let parted = changed && matches!(state.life.phase, Phase::Leaving(_) | Phase::Done(_));
+            (wakers, heard, left_line, parted, matches!(state.life.phase, Phase::Done(_)))
         };
         drop(heard);
         for effect in effects {
@@ -361,6 +363,9 @@ impl Course {
         }
         if done {
             self.quorum.strike_off(self.id);
+        }
+        if parted {
+            self.quorum.tell_of_parting();
         }
         wakers.into_iter().for_each(Waker::wake);
     }
@@ -535,7 +540,7 @@ impl State {
             Phase::Lined => (0, 0, false, self.life.refusal.is_some()),
             Phase::Pursuing(_) => (1, 0, false, self.life.refusal.is_some()),
             Phase::Held(hold) => (2, hold.rounds, hold.lost.is_some(), false),
-            Phase::Leaving(farewell) => (3, 0, farewell.verdict.is_some(), false),
+            Phase::Leaving(farewell) => (3, 0, farewell.verdict.is_some(), farewell.is_confirmed()),
             Phase::Done(_) => (4, 0, false, false),
         }
     }
