@@ -204,16 +204,19 @@ pub(crate) fn grammar() -> clap::Command {
     Arguments::command()
 }
 
-/// What the parser says in paragraphs: the error itself, and its tips.
+/// What the parser says in paragraphs: the error itself, its tips, the usage.
 fn one_line(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let mut paragraphs = text.split("\n\n");
     let first = paragraphs.next().unwrap_or_default().trim_start_matches("error: ");
     let tips = paragraphs.filter(|paragraph| paragraph.trim_start().starts_with("tip:"));
-    let parts: Vec<String> = [first].into_iter().chain(tips).map(flat).collect();
-    let line = parts.join("; ");
-    match line.char_indices().nth(MESSAGE_CHARS_MAX) {
-        Some((cut, _)) => format!("{}…", &line[..cut]),
+    let mut line = [first].into_iter().chain(tips).map(flat).collect::<Vec<_>>().join("; ");
+    if let Some((cut, _)) = line.char_indices().nth(MESSAGE_CHARS_MAX) {
+        line.truncate(cut);
+        line.push('…');
+    }
+    match text.lines().find_map(|line| line.strip_prefix("Usage: ")) {
+        Some(usage) => format!("{line}; usage: {usage}"),
         None => format!("{line}; see --help"),
     }
 }

@@ -29,6 +29,11 @@ impl LeaseWatch {
         Self { clock, margin, reserve: reserve(ttl), valid_until: Mutex::default(), sender }
     }
 
+    fn send(&self, message: Message) {
+        // Nobody listens any more once the command has ended.
+        let _ = self.sender.send(message);
+    }
+
     fn kept(&self, remaining: Duration) {
         let until = self.clock.now().plus(remaining);
         *self.valid_until.lock().unwrap_or_else(PoisonError::into_inner) = Some(until);
@@ -46,11 +51,8 @@ impl Observer for LeaseWatch {
     fn event(&self, event: &Event) {
         match &event.kind {
             EventKind::Acquired { remaining, .. } | EventKind::Renewed { remaining, .. } => self.kept(*remaining),
-            EventKind::Lost(reason) => {
-                let loss = Loss { reason: *reason, kill_at: self.kill_at() };
-                // Nobody listens any more once the command has ended.
-                let _ = self.sender.send(Message::Lost(loss));
-            }
+            EventKind::Waiting => self.send(Message::Waiting),
+            EventKind::Lost(reason) => self.send(Message::Lost(Loss { reason: *reason, kill_at: self.kill_at() })),
             _ => {}
         }
     }

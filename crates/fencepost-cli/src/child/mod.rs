@@ -27,6 +27,8 @@ pub(crate) use supervisor::{End, Supervisor};
 pub(crate) enum Message {
     /// Somebody signalled us.
     Signal(Signal),
+    /// Others have the lock; we are in line.
+    Waiting,
     /// The acquisition ended.
     Acquired(Result<Hold, AcquireError>),
     /// The hold ended unasked.

@@ -65,7 +65,7 @@ impl<'a> Supervisor<'a> {
     pub(crate) fn watch(mut self) -> End {
         loop {
             match self.inbox.recv_timeout(self.nap()) {
-                Ok(Message::Signal(Signal::SIGCHLD) | Message::Acquired(_)) | Err(_) => {}
+                Ok(Message::Signal(Signal::SIGCHLD) | Message::Waiting | Message::Acquired(_)) | Err(_) => {}
                 Ok(Message::Signal(signal)) => self.signal(signal),
                 Ok(Message::Lost(loss)) => self.lose(loss),
             }

@@ -132,6 +132,7 @@ impl<'a> Session<'a> {
         loop {
             match self.inbox.recv() {
                 Ok(Message::Acquired(answer)) => return answer.map_err(|error| self.not_obtained(error)),
+                Ok(Message::Waiting) => self.settings.output.detail(|| format!("waiting for {}", self.arguments.name)),
                 Ok(Message::Signal(Signal::SIGCHLD) | Message::Lost(_)) => {}
                 Ok(Message::Signal(signal)) => return Err(self.interrupted(signal)),
                 Err(_) => unreachable!("BUG: this session keeps a sender"),
