@@ -35,20 +35,25 @@ impl Database {
     /// Opens the file, or makes it. Nothing is left behind if that fails.
     pub(crate) fn open(file: &Path, clock: &Clock) -> Result<Self, Failure> {
         let boot_id = boot_id(file)?;
-        let made = make(file).map_err(|error| Failure::io(file, &error))?;
+        let is_new = !file.exists();
         let gate_file = path::beside(file, "-gate");
-        let opened = open_gate(file, &gate_file).map_err(|error| Failure::io(&gate_file, &error)).and_then(|gate| {
-            let pass = Pass::through(&gate).map_err(|error| Failure::io(&gate_file, &error))?;
-            let connection = prepared(file, clock, &boot_id)?;
-            drop(pass);
-            let identity = identity(file).map_err(|error| Failure::io(file, &error))?;
-            Ok(Self { file: file.to_owned(), connection, gate, identity })
-        });
-        if opened.is_err() && made && fs::metadata(file).is_ok_and(|found| found.len() == 0) {
-            let _ = fs::remove_file(file);
-            let _ = fs::remove_file(&gate_file);
-        }
-        opened
+        let gate = open_gate(file, &gate_file).map_err(|error| Failure::io(&gate_file, &error))?;
+        let pass = Pass::through(&gate).map_err(|error| Failure::io(&gate_file, &error))?;
+        let connection = match make(file).map_err(|error| Failure::io(file, &error)) {
+            Ok(()) => prepared(file, clock, &boot_id),
+            Err(failure) => Err(failure),
+        };
+        let connection = connection.inspect_err(|_| {
+            if is_new && fs::metadata(file).is_ok_and(|found| found.len() == 0) {
+                let _ = fs::remove_file(file);
+            }
+            if is_new && !file.exists() {
+                let _ = fs::remove_file(&gate_file);
+            }
+        })?;
+        drop(pass);
+        let identity = identity(file).map_err(|error| Failure::io(file, &error))?;
+        Ok(Self { file: file.to_owned(), connection, gate, identity })
     }
 
     /// Waits for the gate. While the answer lives, nobody else writes.
@@ -120,15 +125,13 @@ pub(crate) fn now_ms(clock: &Clock) -> i64 {
     i64::try_from(since_1970.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// Makes the file if there is none, for its owner only. Answers whether it did.
-fn make(file: &Path) -> io::Result<bool> {
+/// Makes the file if there is none, for its owner only.
+///
+/// A file that is there is left to SQLite: whoever else closes it ends the locks that this process has on it.
+fn make(file: &Path) -> io::Result<()> {
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(file) {
-        Ok(_) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            OpenOptions::new().read(true).write(true).open(file)?;
-            Ok(false)
-        }
-        Err(error) => Err(error),
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
     }
 }
 
@@ -136,7 +139,8 @@ fn open_gate(file: &Path, gate_file: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).mode(0o600);
     match options.clone().create_new(true).open(gate_file) {
-        Ok(gate) => path::share_like(file, gate_file).map(|()| gate),
+        Ok(gate) if file.exists() => path::share_like(file, gate_file).map(|()| gate),
+        Ok(gate) => Ok(gate),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => options.open(gate_file),
         Err(error) => Err(error),
     }

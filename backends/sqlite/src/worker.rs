@@ -73,7 +73,9 @@ impl Worker {
             self.look(turn.hints);
             self.set_alarm();
         }
-        self.database.take().map(Database::close);
+        if let Some(database) = self.database.take() {
+            database.close();
+        }
     }
 
     fn serve(&mut self, jobs: Vec<Job>) {

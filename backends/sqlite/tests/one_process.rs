@@ -37,9 +37,9 @@ fn locks_are_listed_in_name_order_and_by_prefix() {
     let locks = place.connect();
     let names = ["b/2", "a", "b/1", "b/10", "c"];
     let guards: Vec<_> = names.iter().map(|name| locks.lock(*name).acquire().block().expect("free")).collect();
-    let mut feed = std::pin::pin!(locks.list("b/"));
+    let mut feed = locks.list("b/");
     let mut found = Vec::new();
-    while let Some(state) = common::next(feed.as_mut()) {
+    while let Some(state) = feed.next().block() {
         found.push(state.expect("listed").name);
     }
     assert_eq!(found, ["b/1", "b/10", "b/2"]);

@@ -18,6 +18,8 @@ pub(super) struct Hold {
     nodes: Vec<Node>,
     valid_until: Moment,
     margin: Duration,
+    /// The margin from the first renewal on: a hand-over may be shorter than the margin that was asked for.
+    full_margin: Duration,
     /// Renewal and the hold itself end here.
     limit_at: Option<Moment>,
     automatic: bool,
@@ -73,7 +75,8 @@ impl Hold {
             highest: highest.map_or(token, |highest| highest.max(token)),
             nodes,
             valid_until,
-            margin: upkeep.margin,
+            margin: if full { upkeep.margin } else { upkeep.margin.min(valid_until.since(scene.now) / 2) },
+            full_margin: upkeep.margin,
             limit_at: upkeep.max_hold.map(|limit| scene.now.plus(limit)),
             automatic: upkeep.automatic,
             next_renewal: (upkeep.automatic || !full).then_some(next),
@@ -195,6 +198,7 @@ impl Hold {
         self.rounds += 1;
         let remaining = self.valid_until.since(scene.now);
         if kept {
+            self.margin = self.full_margin;
             let started = scene.sent_at(round.request).unwrap_or(scene.now);
             self.next_renewal = self.automatic.then(|| started.plus(scene.claim.ttl / 3));
             self.last_round = Some(Ok(()));

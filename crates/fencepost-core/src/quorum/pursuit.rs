@@ -320,7 +320,9 @@ impl Pursuit {
         let winners = self.ballot.granted().filter(|(_, other)| *other == token);
         let each = winners.filter_map(|(node, _)| self.nodes[node].until).collect();
         let until = majority_until(each, scene.need()).expect("BUG: a winner has a majority of dated grants");
-        if until.minus(self.margin) > scene.now {
+        // A hand-over lasts as long as a place in line, which may be shorter than the margin; it is renewed at once.
+        let margin = scene.claim.place().map_or(self.margin, |place| self.margin.min(place.lease / 4));
+        if until.minus(margin) > scene.now {
             return Outcome::Won { token, until };
         }
         // All that was granted is over, or nearly: it must not be handed out as a hold.
