@@ -97,6 +97,10 @@ impl Worker {
 
     fn deliver(&mut self, jobs: Vec<Job>, outcome: Outcome) {
         let now = self.clock.now();
+        let (here, elsewhere): (Vec<_>, Vec<_>) =
+            outcome.told.into_iter().partition(|(_, told)| matches!(told.route, Route::Here));
+        // Before the answers: a program may end as soon as it knows that its lock is released.
+        elsewhere.into_iter().for_each(|(name, told)| told.route.hint(&name));
         for (job, answer) in jobs.into_iter().zip(outcome.answers) {
             if let (Step::Acquire { claim, .. }, Ok(Answer::Held { holder, .. })) = (&job.step, &answer)
                 && claim.place().is_some()
@@ -106,14 +110,12 @@ impl Worker {
             }
             job.answer(answer);
         }
-        for (name, told) in outcome.told {
-            match (told.route, told.notice) {
-                (Route::Here, Notice::HandedOver { token }) => {
-                    self.queue.push(&told.owner, Event::HandedOver { token, attempt: told.attempt });
-                }
-                (Route::Here, Notice::MayPay) => self.queue.push(&told.owner, Event::MayPay),
-                (elsewhere, _) => elsewhere.hint(&name),
-            }
+        for (_, told) in here {
+            let event = match told.notice {
+                Notice::HandedOver { token } => Event::HandedOver { token, attempt: told.attempt },
+                Notice::MayPay => Event::MayPay,
+            };
+            self.queue.push(&told.owner, event);
         }
     }
 
