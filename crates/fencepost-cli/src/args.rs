@@ -10,8 +10,8 @@ use fencepost::config::parse_duration;
 use crate::exit_code::{ExitCode, TABLE};
 use crate::failure::Failure;
 
-/// The longest error of the parser that is worth reading.
-const MESSAGE_CHARS_MAX: usize = 300;
+/// The longest word of an error that is worth reading.
+const WORD_CHARS_MAX: usize = 80;
 
 const CONFIGURATION: &str = "\
 Configuration, the first that speaks wins:
@@ -210,11 +210,7 @@ fn one_line(error: &clap::Error) -> String {
     let mut paragraphs = text.split("\n\n");
     let first = paragraphs.next().unwrap_or_default().trim_start_matches("error: ");
     let tips = paragraphs.filter(|paragraph| paragraph.trim_start().starts_with("tip:"));
-    let mut line = [first].into_iter().chain(tips).map(flat).collect::<Vec<_>>().join("; ");
-    if let Some((cut, _)) = line.char_indices().nth(MESSAGE_CHARS_MAX) {
-        line.truncate(cut);
-        line.push('…');
-    }
+    let line = [first].into_iter().chain(tips).map(flat).collect::<Vec<_>>().join("; ");
     match text.lines().find_map(|line| line.strip_prefix("Usage: ")) {
         Some(usage) => format!("{line}; usage: {usage}"),
         None => format!("{line}; see --help"),
@@ -222,5 +218,9 @@ fn one_line(error: &clap::Error) -> String {
 }
 
 fn flat(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    let short = |word: &str| match word.char_indices().nth(WORD_CHARS_MAX) {
+        Some((cut, _)) => format!("{}…", &word[..cut]),
+        None => word.to_owned(),
+    };
+    text.split_whitespace().map(short).collect::<Vec<_>>().join(" ")
 }
