@@ -14,6 +14,7 @@ use super::terminal::Terminal;
 use super::{Loss, Message, descendants};
 use crate::args::OnLost;
 use crate::exit_code::ExitCode;
+use crate::output::say;
 
 /// The longest nap: a system that tells us nothing of our children is asked so often.
 const NAP_MAX: Duration = Duration::from_secs(1);
@@ -94,8 +95,12 @@ impl<'a> Supervisor<'a> {
 
     fn is_over(&self) -> bool {
         let hopeless = self.killed_at.is_some_and(|at| self.clock.now().since(at) > BURIAL_MAX);
-        let gone = self.status.is_some() && (!self.is_ending() || descendants::living().is_empty());
+        let gone = self.status.is_some() && (!self.is_ending() || self.nobody_is_left());
         gone || hopeless
+    }
+
+    fn nobody_is_left(&self) -> bool {
+        killpg(self.leader, None).is_err() && descendants::living().is_empty()
     }
 
     fn lose(&mut self, loss: Loss) {
@@ -143,9 +148,11 @@ impl<'a> Supervisor<'a> {
                 Ok(WaitStatus::Stopped(pid, by)) if pid == self.leader => self.stopped(by),
                 Ok(WaitStatus::StillAlive) => return,
                 Ok(_) | Err(Errno::EINTR) => {}
-                // Whoever started us had us ignore our children: the code of the command is gone with it.
                 Err(_) => {
-                    self.status.get_or_insert(ExitCode::OURS);
+                    if self.status.is_none() {
+                        say("the command's exit code is not known: SIGCHLD was ignored when fencepost was started");
+                        self.status = Some(ExitCode::OURS);
+                    }
                     return;
                 }
             }

@@ -200,9 +200,11 @@ impl<'a> Session<'a> {
     fn interrupted(&mut self, signal: Signal) -> Failure {
         self.record.outcome = Outcome::Interrupted;
         let left = self.locks.shutdown(LEAVE_MAX).block();
-        // The answer to the acquisition: a lock granted at the last moment goes back.
-        if let Ok(Message::Acquired(Ok(hold))) = self.inbox.recv_timeout(LEAVE_MAX) {
-            self.release(hold);
+        while let Ok(message) = self.inbox.recv_timeout(LEAVE_MAX) {
+            let Message::Acquired(answer) = message else { continue };
+            // Granted at the last moment: it goes back.
+            answer.into_iter().for_each(|hold| self.release(hold));
+            break;
         }
         if !left.is_empty() {
             self.settings.output.note("the store did not confirm that we left the line; our place ends with its lease");

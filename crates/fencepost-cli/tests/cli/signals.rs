@@ -56,6 +56,15 @@ fn what_the_parent_ignores_is_ignored() {
 }
 
 #[test]
+fn a_code_that_the_system_keeps_back_is_our_own_failure() {
+    let place = Place::new();
+    let run = [crate::support::PROGRAM, "run", "--store", "sqlite:locks.db", "a", "--", "false"];
+    let ignoring = place.program("env").arguments(["--ignore-signal=CHLD"]).arguments(run);
+    ignoring.end().with_code(125).saying("SIGCHLD");
+    assert!(place.is_free("a"));
+}
+
+#[test]
 fn killing_run_takes_the_command_with_it() {
     let place = Place::new();
     let running = place.run(&["--ttl", "1s", "a"], &["sh", "-c", "echo held; exec cat"]).start_until_it_says("held");
