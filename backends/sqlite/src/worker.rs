@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fencepost_core::store::table::{self, Notice, Now, Shelf};
+use fencepost_core::store::table::{self, Now, Shelf};
 use fencepost_core::store::{
-    AlarmId, Answer, Claim, Clock, Event, FencingToken, LockName, LockState, Moment, Step, StoreErrorKind, Trouble,
+    AlarmId, Answer, Claim, Clock, Event, FencingToken, LockName, LockState, Moment, Owner, Step, StoreErrorKind,
+    Trouble,
 };
 use rusqlite::{Connection, Transaction, TransactionBehavior, named_params};
 
@@ -16,7 +17,7 @@ use crate::error::Failure;
 use crate::queue::{Job, Queue};
 use crate::shelf::{Access, SqlShelf, Told};
 use crate::sight::{self, Sight};
-use crate::wake::{Route, Wake};
+use crate::wake::Wake;
 
 /// How often a process looks that others cannot reach, while somebody waits in it.
 const POLL_PAUSE: Duration = Duration::from_millis(50);
@@ -96,6 +97,9 @@ impl Worker {
     }
 
     fn deliver(&mut self, jobs: Vec<Job>, outcome: Outcome) {
+        // Other processes first: once it is answered, this one may end.
+        let pushes: Vec<(Owner, Event)> =
+            outcome.told.into_iter().filter_map(|(name, told)| told.send(&name)).collect();
         let now = self.clock.now();
         for (job, answer) in jobs.into_iter().zip(outcome.answers) {
             if let (Step::Acquire { claim, .. }, Ok(Answer::Held { holder, .. })) = (&job.step, &answer)
@@ -106,14 +110,8 @@ impl Worker {
             }
             job.answer(answer);
         }
-        for (name, told) in outcome.told {
-            match (told.route, told.notice) {
-                (Route::Here, Notice::HandedOver { token }) => {
-                    self.queue.push(&told.owner, Event::HandedOver { token, attempt: told.attempt });
-                }
-                (Route::Here, Notice::MayPay) => self.queue.push(&told.owner, Event::MayPay),
-                (elsewhere, _) => elsewhere.hint(&name),
-            }
+        for (owner, event) in pushes {
+            self.queue.push(&owner, event);
         }
     }
 
