@@ -75,6 +75,9 @@ pub(crate) struct Course {
 struct Inbox {
     inputs: VecDeque<Input>,
     at_work: bool,
+    /// The claim was told to end, or to stop waiting, though it may not have read that yet.
+    leave: bool,
+    stop: bool,
 }
 
 enum Input {
@@ -278,7 +281,16 @@ impl Course {
 
     /// On its way out, and nobody has confirmed it yet.
     pub(super) fn is_leaving(&self) -> bool {
-        matches!(&self.state().life.phase, Phase::Leaving(farewell) if !farewell.is_confirmed())
+        let (leave, stop) = {
+            let inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+            (inbox.leave, inbox.stop)
+        };
+        match &self.state().life.phase {
+            Phase::Lined | Phase::Pursuing(_) => leave || stop,
+            Phase::Held(_) => leave,
+            Phase::Leaving(farewell) => !farewell.is_confirmed(),
+            Phase::Done(_) => false,
+        }
     }
 
     /// Who has the lock, as far as this claim knows.
@@ -305,6 +317,8 @@ impl Course {
     fn push(self: &Arc<Self>, input: Input) {
         {
             let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+            inbox.leave |= matches!(input, Input::Leave);
+            inbox.stop |= matches!(input, Input::Stop);
             inbox.inputs.push_back(input);
             if inbox.at_work {
                 return;
