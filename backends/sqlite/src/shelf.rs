@@ -3,19 +3,37 @@
 use std::time::Duration;
 
 use fencepost_core::store::table::{Held, Notice, Queued, Shelf};
-use fencepost_core::store::{FencingToken, LockName, Mode, Moment, Owner};
+use fencepost_core::store::{Event, FencingToken, LockName, Mode, Moment, Owner};
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, named_params};
 
-use crate::wake::{Route, Wake};
+use crate::wake::{self, Route, Wake};
 
 /// Somebody in line who has to be told, once the step is committed.
 #[derive(Debug)]
 pub(crate) struct Told {
-    pub(crate) owner: Owner,
-    pub(crate) attempt: u32,
-    pub(crate) notice: Notice,
-    pub(crate) route: Route,
+    owner: Owner,
+    attempt: u32,
+    notice: Notice,
+    route: Route,
+}
+
+impl Told {
+    /// Wakes it if it is in another process. What to push if it is in this one.
+    pub(crate) fn send(self, name: &LockName) -> Option<(Owner, Event)> {
+        let event = match self.notice {
+            Notice::HandedOver { token } => Event::HandedOver { token, attempt: self.attempt },
+            Notice::MayPay => Event::MayPay,
+        };
+        match self.route {
+            Route::Here => Some((self.owner, event)),
+            Route::There(socket) => {
+                wake::hint(&socket, name);
+                None
+            }
+            Route::Polls => None,
+        }
+    }
 }
 
 /// How far a shelf may go.

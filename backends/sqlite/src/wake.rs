@@ -33,13 +33,10 @@ pub(crate) enum Route {
     Polls,
 }
 
-impl Route {
-    /// A socket that is full has hints waiting, which do as well.
-    pub(crate) fn hint(self, name: &LockName) {
-        if let Self::There(socket) = self {
-            let _ = socket.send(name.as_str().as_bytes());
-        }
-    }
+/// Tells another process to look at a lock. One that does not keep up with its hints misses some: its waiters still ask
+/// again by themselves, every third of their place's lease.
+pub(crate) fn hint(socket: &UnixDatagram, name: &LockName) {
+    let _ = socket.send(name.as_str().as_bytes());
 }
 
 /// This store's own socket, and the way to those of others.
@@ -174,7 +171,6 @@ fn receive(socket: &UnixDatagram, queue: &Queue) {
                 name.into_iter().for_each(|name| queue.hint(name));
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            // Waiters still ask again by themselves, every third of their place's lease.
             Err(_) => return,
         }
     }

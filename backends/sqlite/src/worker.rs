@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fencepost_core::store::table::{self, Notice, Now, Shelf};
+use fencepost_core::store::table::{self, Now, Shelf};
 use fencepost_core::store::{
-    AlarmId, Answer, Claim, Clock, Event, FencingToken, LockName, LockState, Moment, Step, StoreErrorKind, Trouble,
+    AlarmId, Answer, Claim, Clock, Event, FencingToken, LockName, LockState, Moment, Owner, Step, StoreErrorKind,
+    Trouble,
 };
 use rusqlite::{Connection, Transaction, TransactionBehavior, named_params};
 
@@ -16,7 +17,7 @@ use crate::error::Failure;
 use crate::queue::{Job, Queue};
 use crate::shelf::{Access, SqlShelf, Told};
 use crate::sight::{self, Sight};
-use crate::wake::{Route, Wake};
+use crate::wake::Wake;
 
 /// How often a process looks that others cannot reach, while somebody waits in it.
 const POLL_PAUSE: Duration = Duration::from_millis(50);
@@ -96,11 +97,10 @@ impl Worker {
     }
 
     fn deliver(&mut self, jobs: Vec<Job>, outcome: Outcome) {
+        // Other processes first: once it is answered, this one may end.
+        let pushes: Vec<(Owner, Event)> =
+            outcome.told.into_iter().filter_map(|(name, told)| told.send(&name)).collect();
         let now = self.clock.now();
-        let (here, elsewhere): (Vec<_>, Vec<_>) =
-            outcome.told.into_iter().partition(|(_, told)| matches!(told.route, Route::Here));
-        // Before the answers: a program may end as soon as it knows that its lock is released.
-        elsewhere.into_iter().for_each(|(name, told)| told.route.hint(&name));
         for (job, answer) in jobs.into_iter().zip(outcome.answers) {
             if let (Step::Acquire { claim, .. }, Ok(Answer::Held { holder, .. })) = (&job.step, &answer)
                 && claim.place().is_some()
@@ -110,12 +110,8 @@ impl Worker {
             }
             job.answer(answer);
         }
-        for (_, told) in here {
-            let event = match told.notice {
-                Notice::HandedOver { token } => Event::HandedOver { token, attempt: told.attempt },
-                Notice::MayPay => Event::MayPay,
-            };
-            self.queue.push(&told.owner, event);
+        for (owner, event) in pushes {
+            self.queue.push(&owner, event);
         }
     }
 

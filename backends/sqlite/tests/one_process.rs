@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::Place;
 use fencepost_core::store::{Clock, Store};
@@ -93,4 +93,21 @@ fn the_socket_file_goes_with_the_store() {
     assert!(one.shutdown(Duration::from_secs(10)).block().is_empty());
     drop((one, two));
     place.await_empty("locks.db-wake");
+}
+
+#[test]
+fn where_no_socket_fits_the_waiter_looks_by_itself() {
+    let place = Place::new();
+    let folder = place.path(&"deep".repeat(40));
+    std::fs::create_dir(&folder).expect("made");
+    let file = folder.join("locks.db");
+    let connect = || fencepost_sqlite::connect(file.to_str().expect("UTF-8")).block().expect("opens");
+    let (one, two) = (connect(), connect());
+    let guard = one.lock("a").acquire().block().expect("free");
+    let waiter = std::thread::spawn(move || two.lock("a").wait_forever().acquire().block().map(drop));
+    common::until("one in line", || one.inspect("a").block().expect("read").waiters.len() == 1);
+    let began = Instant::now();
+    guard.release().block().expect("answered");
+    waiter.join().expect("no panic").expect("its turn");
+    assert!(began.elapsed() < Duration::from_millis(500), "{:?}", began.elapsed());
 }

@@ -1,1 +1,16 @@
-//! Test kit.
+//! What Fencepost's tests share.
+//!
+//! - [`contract`]: the promises that every back end keeps, one named test each; [`contract!`] runs them all on one.
+//! - [`faulty`]: a store that loses, delays and duplicates, on a seed.
+//! - [`nodes`]: memory nodes that vote, with or without faults.
+//! - [`recorder`]: a store that writes down every step.
+//! - [`server`]: real servers on free ports, stopped when dropped.
+//! - [`poll`]: futures polled by hand.
+
+pub mod contract;
+pub mod dice;
+pub mod faulty;
+pub mod nodes;
+pub mod poll;
+pub mod recorder;
+pub mod server;

@@ -75,6 +75,9 @@ pub(crate) struct Course {
 struct Inbox {
     inputs: VecDeque<Input>,
     at_work: bool,
+    /// The claim was told to end, or to stop waiting, though it may not have read that yet.
+    leave: bool,
+    stop: bool,
 }
 
 enum Input {
@@ -143,8 +146,10 @@ impl Course {
             let mut effects = Vec::new();
             let scene =
                 Scene { quorum, claim: &course.claim, now, requests: &mut state.requests, effects: &mut effects };
-            // Not known to be ours until the first renewal says so: believed in just long enough to hear it.
-            let until = now.plus(quorum.answer_within(course.claim.ttl) + margin);
+            // Not known to be ours until the first renewal says so: believed in just long enough to hear it, and never
+            // for as long as that renewal would last, or the belief would count as its success.
+            let ttl = course.claim.ttl;
+            let until = now.plus(quorum.answer_within(ttl).min(ttl / 2) + margin);
             let nodes = vec![(Some(until), None); quorum.nodes.len()];
             state.life.phase = Phase::Held(Hold::new(&scene, token, None, nodes, &course.upkeep()));
             state.life.won = Some((token, Vec::new()));
@@ -274,8 +279,18 @@ impl Course {
         self.push(Input::Stop);
     }
 
+    /// On its way out, and nobody has confirmed it yet.
     pub(super) fn is_leaving(&self) -> bool {
-        matches!(self.state().life.phase, Phase::Leaving(_))
+        let (leave, stop) = {
+            let inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+            (inbox.leave, inbox.stop)
+        };
+        match &self.state().life.phase {
+            Phase::Lined | Phase::Pursuing(_) => leave || stop,
+            Phase::Held(_) => leave,
+            Phase::Leaving(farewell) => !farewell.is_confirmed(),
+            Phase::Done(_) => false,
+        }
     }
 
     /// Who has the lock, as far as this claim knows.
@@ -302,6 +317,8 @@ impl Course {
     fn push(self: &Arc<Self>, input: Input) {
         {
             let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+            inbox.leave |= matches!(input, Input::Leave);
+            inbox.stop |= matches!(input, Input::Stop);
             inbox.inputs.push_back(input);
             if inbox.at_work {
                 return;
@@ -328,7 +345,7 @@ impl Course {
         }
         let mut effects = Vec::new();
         let now = self.quorum.clock.now();
-        let (wakers, heard, left_line, done) = {
+        let (wakers, heard, left_line, parted, done) = {
             let mut guard = self.state();
             let state = &mut *guard;
             let signs = state.signs();
@@ -343,7 +360,8 @@ impl Course {
             let left_line = state.in_line && self.has_left_line(state);
             state.in_line &= !left_line;
             let wakers = if changed { std::mem::take(&mut state.wakers) } else { Vec::new() };
-            (wakers, heard, left_line, matches!(state.life.phase, Phase::Done(_)))
+            let parted = changed && matches!(state.life.phase, Phase::Leaving(_) | Phase::Done(_));
+            (wakers, heard, left_line, parted, matches!(state.life.phase, Phase::Done(_)))
         };
         drop(heard);
         for effect in effects {
@@ -361,6 +379,9 @@ impl Course {
         }
         if done {
             self.quorum.strike_off(self.id);
+        }
+        if parted {
+            self.quorum.tell_of_parting();
         }
         wakers.into_iter().for_each(Waker::wake);
     }
@@ -535,7 +556,7 @@ impl State {
             Phase::Lined => (0, 0, false, self.life.refusal.is_some()),
             Phase::Pursuing(_) => (1, 0, false, self.life.refusal.is_some()),
             Phase::Held(hold) => (2, hold.rounds, hold.lost.is_some(), false),
-            Phase::Leaving(farewell) => (3, 0, farewell.verdict.is_some(), false),
+            Phase::Leaving(farewell) => (3, 0, farewell.verdict.is_some(), farewell.is_confirmed()),
             Phase::Done(_) => (4, 0, false, false),
         }
     }

@@ -73,6 +73,11 @@ impl Farewell {
         }
     }
 
+    /// A majority has confirmed it, or there was nothing to confirm.
+    pub(super) fn is_confirmed(&self) -> bool {
+        matches!(self.verdict, Some(Ok(_))) || self.is_over()
+    }
+
     /// Nothing is left to be done.
     pub(super) fn is_over(&self) -> bool {
         !self.nodes.iter().any(|node| matches!(node, Node::Owed { .. }))
@@ -113,9 +118,14 @@ impl Farewell {
 
     fn send(&mut self, scene: &mut Scene<'_>) {
         let request = scene.new_request();
+        let raises = self.nodes.iter().filter_map(|node| match node {
+            Node::Owed { raise, .. } => *raise,
+            Node::Clean | Node::Answered { .. } => None,
+        });
+        // One token for all nodes: the next in line wins when a majority hands over under the same.
+        let pass = scene.quorum.proposal(raises.max());
         for (node, state) in self.nodes.iter().enumerate() {
             let Node::Owed { raise, .. } = state else { continue };
-            let pass = scene.quorum.proposal(*raise);
             let claim = scene.claim.clone();
             scene.send(node, request, Step::Release { claim, raise: *raise, pass });
         }
@@ -124,9 +134,9 @@ impl Farewell {
     }
 
     fn judge(&mut self, scene: &mut Scene<'_>) {
-        let confirmed = matches!(self.verdict, Some(Ok(_)));
         let answered = self.nodes.iter().filter(|node| matches!(node, Node::Answered { .. })).count();
-        if answered >= scene.need() && !confirmed {
+        let asked = self.nodes.iter().filter(|node| !matches!(node, Node::Clean)).count();
+        if answered >= scene.need().min(asked) && !matches!(self.verdict, Some(Ok(_))) {
             let freed = self.nodes.iter().any(|node| matches!(node, Node::Answered { freed: true }));
             let outcome = match self.lost {
                 None if freed => ReleaseOutcome::Freed,

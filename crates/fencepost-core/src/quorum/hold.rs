@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Scene, majority_until};
+use super::{Scene, majority_until, margin_of};
 use crate::clock::Moment;
 use crate::error::{self, LossReason, StoreError, StoreErrorKind};
 use crate::event::EventKind;
@@ -17,9 +17,9 @@ pub(super) struct Hold {
     highest: FencingToken,
     nodes: Vec<Node>,
     valid_until: Moment,
-    margin: Duration,
-    /// The margin from the first renewal on: a hand-over may be shorter than the margin that was asked for.
+    /// What is asked for; less while only a hand-over vouches.
     full_margin: Duration,
+    margin: Duration,
     /// Renewal and the hold itself end here.
     limit_at: Option<Moment>,
     automatic: bool,
@@ -70,13 +70,14 @@ impl Hold {
         // A hand-over is shorter than a ttl: then the first renewal is due at once.
         let full = valid_until.since(scene.now) > scene.claim.ttl / 2;
         let next = if full { scene.now.plus(scene.claim.ttl / 3) } else { scene.now };
+        let life = if full { scene.claim.ttl } else { valid_until.since(scene.now) };
         Self {
             token,
             highest: highest.map_or(token, |highest| highest.max(token)),
             nodes,
             valid_until,
-            margin: if full { upkeep.margin } else { upkeep.margin.min(valid_until.since(scene.now) / 2) },
             full_margin: upkeep.margin,
+            margin: margin_of(life, upkeep.margin, scene.claim.ttl),
             limit_at: upkeep.max_hold.map(|limit| scene.now.plus(limit)),
             automatic: upkeep.automatic,
             next_renewal: (upkeep.automatic || !full).then_some(next),

@@ -149,11 +149,13 @@ impl Quorum {
     }
 
     fn strike_off(&self, id: u64) {
-        let mut registry = self.registry();
-        registry.courses.remove(&id);
-        if registry.closed {
-            registry.wakers.drain(..).for_each(std::task::Waker::wake);
-        }
+        self.registry().courses.remove(&id);
+    }
+
+    /// A release got further: who waits for the end of all of them looks again.
+    fn tell_of_parting(&self) {
+        let wakers = std::mem::take(&mut self.registry().wakers);
+        wakers.into_iter().for_each(std::task::Waker::wake);
     }
 
     /// Takes no new claims and ends all waiting.
@@ -281,4 +283,9 @@ impl Scene<'_> {
 fn majority_until(mut each: Vec<Moment>, need: usize) -> Option<Moment> {
     each.sort_unstable_by(|one, other| other.cmp(one));
     each.get(need - 1).copied()
+}
+
+/// The margin before loss, in proportion for a grant that is shorter than the ttl: a hand-over.
+fn margin_of(life: Duration, margin: Duration, ttl: Duration) -> Duration {
+    if life >= ttl { margin } else { margin.mul_f64(life.as_secs_f64() / ttl.as_secs_f64()) }
 }

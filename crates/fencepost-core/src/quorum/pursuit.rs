@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::ballot::{Ballot, Verdict, Vote};
 use super::course::Patience;
-use super::{Scene, majority_until};
+use super::{Scene, majority_until, margin_of};
 use crate::clock::Moment;
 use crate::error::{self, NodeVote, StoreError, StoreErrorKind};
 use crate::event::EventKind;
@@ -26,8 +26,7 @@ pub(super) struct Pursuit {
     pub(super) nodes: Vec<Node>,
     /// The highest token ever proposed for this claim, pass tokens included.
     pub(super) highest: Option<FencingToken>,
-    /// While a round is open: its number, and when missing answers count as failures.
-    round: Option<(u32, Moment)>,
+    round: Option<Round>,
     next_try: Option<Moment>,
     raises: u32,
     /// A majority has answered before: from then on an outage is ridden out, for a while.
@@ -36,6 +35,21 @@ pub(super) struct Pursuit {
     hinted: bool,
     waiting: bool,
     pub(super) holder: Option<Holder>,
+}
+
+/// Votes are coming in.
+#[derive(Clone, Copy)]
+struct Round {
+    kind: RoundKind,
+    deadline: Moment,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum RoundKind {
+    /// We asked: a missing answer is a failure.
+    Asked(u32),
+    /// A node handed over: the others are about to, or still hold on to another.
+    Pushed,
 }
 
 /// What this claim knows of one node.
@@ -111,7 +125,7 @@ impl Pursuit {
 
     /// The earliest moment at which something is due.
     pub(super) fn next_wake(&self) -> Option<Moment> {
-        let round = self.round.map(|(_, deadline)| deadline);
+        let round = self.round.map(|round| round.deadline);
         [round, self.next_try, self.patience.until()].into_iter().flatten().min()
     }
 
@@ -119,14 +133,19 @@ impl Pursuit {
         if self.patience.is_over(scene.now) {
             return self.give_up(scene);
         }
-        if let Some((request, deadline)) = self.round
-            && deadline <= scene.now
+        if let Some(round) = self.round
+            && round.deadline <= scene.now
         {
             let silent: Vec<usize> = self.ballot.pending().collect();
             for node in silent {
-                let within = error::round(scene.latency(request));
-                let trouble = Trouble::new(StoreErrorKind::TooSlow, format!("no answer within {within:?}"));
-                self.record_failure(scene, node, request, trouble);
+                match round.kind {
+                    RoundKind::Asked(request) => {
+                        let within = error::round(scene.latency(request));
+                        let trouble = Trouble::new(StoreErrorKind::TooSlow, format!("no answer within {within:?}"));
+                        self.record_failure(scene, node, request, trouble);
+                    }
+                    RoundKind::Pushed => self.ballot.record(node, Vote::Refused),
+                }
             }
             return self.decide(scene);
         }
@@ -184,14 +203,29 @@ impl Pursuit {
     ) -> Outcome {
         let (Some(sent), Some(place)) = (scene.sent_at(attempt), scene.claim.place()) else { return Outcome::Open };
         self.record_grant(scene, node, attempt, token, valid_until(sent, place.lease));
+        if self.round.is_none() {
+            self.await_pushes(scene);
+        }
         self.decide(scene)
+    }
+
+    /// One node has handed over, the others will within an answer's time: until then a minority is no verdict.
+    fn await_pushes(&mut self, scene: &Scene<'_>) {
+        for node in 0..scene.nodes() {
+            if self.ballot.vote(node) == Vote::Refused {
+                self.ballot.record(node, Vote::Pending);
+            }
+        }
+        let deadline = scene.now.plus(scene.quorum.answer_within(scene.claim.ttl));
+        self.round = Some(Round { kind: RoundKind::Pushed, deadline });
+        self.next_try = None;
     }
 
     /// A hint that trying again may pay.
     pub(super) fn hint(&mut self, scene: &mut Scene<'_>) -> Outcome {
         match self.round {
-            Some(_) => self.hinted = true,
-            None => self.open_round(scene, None, false),
+            Some(Round { kind: RoundKind::Asked(_), .. }) => self.hinted = true,
+            Some(Round { kind: RoundKind::Pushed, .. }) | None => self.open_round(scene, None, false),
         }
         Outcome::Open
     }
@@ -222,7 +256,7 @@ impl Pursuit {
             scene.send(node, request, Step::Acquire { claim, attempt: request, token, unify });
         }
         let deadline = scene.now.plus(scene.quorum.answer_within(scene.claim.ttl));
-        self.round = Some((request, deadline));
+        self.round = Some(Round { kind: RoundKind::Asked(request), deadline });
         self.next_try = None;
         self.hinted = false;
     }
@@ -273,7 +307,7 @@ impl Pursuit {
     }
 
     fn record_failure(&mut self, scene: &mut Scene<'_>, node: usize, request: u32, trouble: Trouble) {
-        let current = self.round.is_some_and(|(round, _)| round == request);
+        let current = self.round.is_some_and(|round| round.kind == RoundKind::Asked(request));
         if !current || self.ballot.vote(node) != Vote::Pending {
             return;
         }
@@ -320,14 +354,15 @@ impl Pursuit {
         let winners = self.ballot.granted().filter(|(_, other)| *other == token);
         let each = winners.filter_map(|(node, _)| self.nodes[node].until).collect();
         let until = majority_until(each, scene.need()).expect("BUG: a winner has a majority of dated grants");
-        // A hand-over lasts as long as a place in line, which may be shorter than the margin; it is renewed at once.
-        let margin = scene.claim.place().map_or(self.margin, |place| self.margin.min(place.lease / 4));
-        if until.minus(margin) > scene.now {
+        let life = scene.claim.place().map_or(scene.claim.ttl, |place| place.lease);
+        if until.minus(margin_of(life, self.margin, scene.claim.ttl)) > scene.now {
             return Outcome::Won { token, until };
         }
-        // All that was granted is over, or nearly: it must not be handed out as a hold.
-        if self.patience.waits() {
-            return self.refused(scene);
+        // What was granted is over, or nearly: it must not be handed out as a hold. Asking again extends it.
+        if self.patience.waits() && self.raises < RAISES_MAX {
+            self.raises += 1;
+            self.open_round(scene, None, false);
+            return Outcome::Open;
         }
         let message = "the grants came so late that the lease was nearly over; use a longer ttl or a nearer store";
         Outcome::Failed(self.with_votes(scene, StoreError::new(StoreErrorKind::TooSlow, "acquire", message)))

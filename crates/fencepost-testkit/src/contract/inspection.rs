@@ -1,0 +1,52 @@
+//! What can be seen.
+
+use fencepost_core::{Blocking, EventKind};
+
+use super::{Subject, long_ttl, wait_for};
+
+/// Also of a lock that nobody ever used.
+pub fn a_free_lock_is_a_state_and_not_an_error(subject: &impl Subject) {
+    let locks = subject.locks("one");
+    let never = locks.inspect("never used").block().expect("an answer");
+    assert!(never.holders.is_empty() && never.waiters.is_empty() && never.last_token.is_none());
+    let guard = locks.lock("x").acquire().block().expect("free");
+    let token = guard.token();
+    guard.release().block().expect("released");
+    let used = locks.inspect("x").block().expect("an answer");
+    assert!(used.holders.is_empty());
+    assert_eq!(used.last_token, Some(token), "the fence is remembered");
+}
+
+/// Label, token, age, time left; the line in order.
+pub fn the_holder_and_the_line_can_be_seen(subject: &impl Subject) {
+    let (holding, waiting) = (subject.locks("holding"), subject.locks("waiting"));
+    let ttl = long_ttl(&holding);
+    let guard = holding.lock("x").ttl(ttl).acquire().block().expect("free");
+    let mut events = waiting.events();
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| waiting.lock("x").wait_forever().acquire().block());
+        wait_for(&mut events, "x", |kind| *kind == EventKind::Waiting);
+        let state = holding.inspect("x").block().expect("an answer");
+        let [holder] = &state.holders[..] else { panic!("one holder, not {:?}", state.holders) };
+        assert_eq!((holder.label.as_str(), holder.token, holder.shared), ("holding", Some(guard.token()), false));
+        assert!(holder.expires_in.is_some_and(|left| left <= ttl), "{holder:?}");
+        assert_eq!(state.waiters.iter().map(|waiter| waiter.label.as_str()).collect::<Vec<_>>(), ["waiting"]);
+        guard.release().block().expect("released");
+        waiter.join().expect("no panic").expect("its turn").release().block().expect("released");
+    });
+}
+
+/// Page by page, each name once.
+pub fn locks_are_listed_by_prefix_in_order_over_pages(subject: &impl Subject) {
+    let locks = subject.locks("one");
+    let names: Vec<String> = (0..40).map(|number| format!("job/{number:03}")).collect();
+    let others = ["jo", "jobs", "k"].map(|name| locks.lock(name).acquire().block().expect("free"));
+    let guards: Vec<_> = names.iter().rev().map(|name| locks.lock(name).acquire().block().expect("free")).collect();
+    let mut feed = locks.list("job/");
+    let mut listed = Vec::new();
+    while let Some(state) = feed.next().block() {
+        listed.push(state.expect("an answer").name);
+    }
+    assert_eq!(listed, names);
+    drop((guards, others));
+}

@@ -1,0 +1,44 @@
+//! Leases as data.
+
+use fencepost_core::{Blocking, EventKind, Guard, Lease, LossReason, ReleaseOutcome, RenewError};
+
+use super::{Subject, long_ttl, short_ttl, wait_for};
+
+/// Another process goes on with the hold.
+pub fn a_leaked_lease_is_adopted_with_its_token(subject: &impl Subject) {
+    let (giver, taker) = (subject.locks("giver"), subject.locks("taker"));
+    let guard = giver.lock("x").ttl(long_ttl(&giver)).acquire().block().expect("free");
+    let token = guard.token();
+    let text = guard.leak().expose();
+    let lease: Lease = text.parse().expect("its own text");
+    assert!(giver.lock("x").try_acquire().block().expect("an answer").is_none(), "still locked");
+    let adopted: Guard = taker.adopt(&lease).block().expect("still there");
+    assert_eq!(adopted.token(), token);
+    assert!(adopted.is_held());
+    assert_eq!(adopted.release().block().expect("an answer"), ReleaseOutcome::Freed);
+    assert!(giver.lock("x").try_acquire().block().expect("an answer").is_some());
+}
+
+/// Its watchdog ends with the guard.
+pub fn a_leaked_lease_is_not_renewed(subject: &impl Subject) {
+    let (giver, next) = (subject.locks("giver"), subject.locks("next"));
+    let lease = giver.lock("x").ttl(short_ttl(&giver)).acquire().block().expect("free").leak();
+    let guard = next.lock("x").wait_forever().acquire().block().expect("free after one ttl");
+    assert!(guard.is_held());
+    drop(lease);
+}
+
+/// Somebody else had it since.
+pub fn a_lease_that_is_over_cannot_be_adopted(subject: &impl Subject) {
+    let (giver, next) = (subject.locks("giver"), subject.locks("next"));
+    let lease = giver.lock("x").ttl(short_ttl(&giver)).acquire().block().expect("free").leak();
+    let mut events = next.events();
+    let holder = next.lock("x").ttl(long_ttl(&next)).wait_forever().acquire().block().expect("free after one ttl");
+    wait_for(&mut events, "x", |kind| matches!(kind, EventKind::Acquired { .. }));
+    match giver.adopt(&lease).block() {
+        Err(RenewError::Lost(lost)) => assert_eq!(lost.reason, LossReason::TakenOver),
+        other => panic!("{other:?}"),
+    }
+    assert!(holder.is_held());
+    assert_eq!(holder.release().block().expect("an answer"), ReleaseOutcome::Freed, "the attempt released nothing");
+}

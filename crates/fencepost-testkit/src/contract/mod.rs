@@ -1,0 +1,104 @@
+//! The contract suite: what every back end promises, one named test per promise.
+//!
+//! A back end runs all of it with one line: `fencepost_testkit::contract!(Subject::new());`. The tests run in real time
+//! and scale with the store's smallest ttl. They bound time from below only ("never before"); how fast something is
+//! belongs into a benchmark, and how late at most into a test with virtual time.
+
+pub mod exclusion;
+pub mod fencing;
+pub mod input;
+pub mod inspection;
+pub mod leases;
+pub mod release;
+pub mod renewal;
+pub mod sharing;
+pub mod waiting;
+
+use std::time::Duration;
+
+use fencepost_core::{Blocking, Connect, Event, EventKind, Feed, Locks};
+
+/// A back end under test: one place where locks live, fresh for each test.
+pub trait Subject: Send + Sync + 'static {
+    /// A new connection to that place, as another process would make it.
+    fn connect(&self) -> Connect;
+
+    /// An open connection.
+    fn locks(&self, label: &str) -> Locks {
+        self.connect().label(label).block().expect("the store can be reached")
+    }
+}
+
+/// A short ttl on this store, for leases that shall expire.
+pub fn short_ttl(locks: &Locks) -> Duration {
+    (locks.guarantees().smallest_ttl * 2).max(Duration::from_millis(200))
+}
+
+/// A ttl that a busy machine does not overrun, for leases that shall be kept.
+pub fn long_ttl(locks: &Locks) -> Duration {
+    locks.guarantees().smallest_ttl.max(Duration::from_secs(1)) * 10
+}
+
+/// Waits for something to happen to a lock.
+pub fn wait_for(feed: &mut Feed<Event>, name: &str, wanted: impl Fn(&EventKind) -> bool) -> EventKind {
+    loop {
+        let event = feed.next().block().expect("the connection is open").expect("a feed of events has no errors");
+        if event.name == name && wanted(&event.kind) {
+            return event.kind;
+        }
+    }
+}
+
+/// Runs the whole contract on a back end: `contract!(expression that makes a fresh Subject)`.
+#[macro_export]
+macro_rules! contract {
+    ($subject:expr) => {
+        $crate::contract! { @each $subject,
+            exclusion: second_owner_is_refused_while_first_holds;
+            exclusion: names_do_not_exclude_each_other;
+            exclusion: one_of_many_holds_at_a_time;
+            exclusion: an_abandoned_lease_excludes_for_its_whole_ttl_and_no_longer;
+            fencing: tokens_rise_with_every_grant_whoever_holds;
+            fencing: a_write_after_the_lease_is_over_is_rejected_by_the_fence;
+            fencing: the_newest_token_is_current_and_an_older_one_is_not;
+            input: bad_names_are_refused_and_nothing_is_locked;
+            input: bad_limits_are_refused_and_nothing_is_locked;
+            input: every_valid_name_is_a_lock_of_its_own;
+            inspection: a_free_lock_is_a_state_and_not_an_error;
+            inspection: the_holder_and_the_line_can_be_seen;
+            inspection: locks_are_listed_by_prefix_in_order_over_pages;
+            leases: a_leaked_lease_is_adopted_with_its_token;
+            leases: a_leaked_lease_is_not_renewed;
+            leases: a_lease_that_is_over_cannot_be_adopted;
+            release: a_released_lock_is_free_at_once;
+            release: dropping_a_guard_frees_the_lock;
+            release: a_panicking_thread_frees_its_lock;
+            release: a_late_release_never_frees_the_next_owner;
+            release: a_forced_release_is_told_to_the_holder;
+            release: shutdown_sends_outstanding_releases_and_ends_waiting;
+            renewal: the_watchdog_keeps_a_lock_for_longer_than_its_ttl;
+            renewal: a_manual_renewal_prolongs_the_lease;
+            renewal: without_renewal_loss_is_told_before_the_next_owner_has_it;
+            renewal: a_lost_guard_stays_lost;
+            renewal: the_hold_limit_ends_a_hold;
+            sharing: readers_hold_together_and_keep_writers_out;
+            sharing: a_writer_keeps_readers_out;
+            sharing: a_waiting_writer_is_not_starved_by_readers;
+            waiting: a_waiter_has_the_lock_when_it_is_released;
+            waiting: waiters_are_served_in_order_of_arrival;
+            waiting: a_wait_ends_in_time_and_says_who_holds;
+            waiting: a_waiter_that_gave_up_is_out_of_the_line;
+            waiting: trying_does_not_overtake_those_in_line;
+            waiting: an_unfair_claim_gets_the_lock_in_the_end;
+            waiting: many_threads_of_one_process_share_one_place_in_line;
+        }
+    };
+    (@each $subject:expr, $($file:ident: $promise:ident;)*) => {
+        $(
+            #[test]
+            fn $promise() {
+                $crate::contract::$file::$promise(&$subject);
+            }
+        )*
+    };
+}

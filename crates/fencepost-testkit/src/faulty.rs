@@ -1,0 +1,216 @@
+//! A store between two bad networks: loses, delays and duplicates requests, answers and pushes, on a seed.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use fencepost_core::FencingToken;
+use fencepost_core::store::{
+    Abilities, Alarm, Claim, Clock, Event, Listening, Mailbox, Moment, Post, Reply, Step, Store, StoreErrorKind,
+    Trouble,
+};
+
+use crate::dice::Dice;
+
+/// How often what goes wrong, in a thousand.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Faults {
+    /// A message never arrives.
+    pub lose: u32,
+    /// A message arrives twice.
+    pub duplicate: u32,
+    /// A message takes up to [`delay_max`](Faults::delay_max).
+    pub delay: u32,
+    /// The longest delay.
+    pub delay_max: Duration,
+}
+
+/// How the link to a node is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Link {
+    /// As good as the faults allow.
+    #[default]
+    Up,
+    /// Everything vanishes without a word: a stopped node, a black hole.
+    Silent,
+    /// Everything is refused at once: a dead node.
+    Refused,
+    /// Requests arrive, answers vanish.
+    Deaf,
+}
+
+/// A store behind a bad network.
+#[derive(Clone)]
+pub struct Faulty<S> {
+    inner: Arc<Inner<S>>,
+}
+
+struct Inner<S> {
+    store: S,
+    clock: Clock,
+    state: Mutex<State>,
+}
+
+struct State {
+    dice: Dice,
+    faults: Faults,
+    link: Link,
+    parcels: BTreeMap<(Moment, u64), Parcel>,
+    numbers: u64,
+}
+
+/// A message under way.
+enum Parcel {
+    Request(Step, Moment, Reply),
+    Answer(Reply, Event),
+}
+
+impl<S: Store> Faulty<S> {
+    /// Puts a bad network before a store. Time comes from the clock, chance from the seed.
+    pub fn new(store: S, clock: Clock, seed: u64, faults: Faults) -> Self {
+        let state = State { dice: Dice::new(seed), faults, link: Link::Up, parcels: BTreeMap::new(), numbers: 0 };
+        Self { inner: Arc::new(Inner { store, clock, state: Mutex::new(state) }) }
+    }
+
+    /// The store behind.
+    pub fn store(&self) -> &S {
+        &self.inner.store
+    }
+
+    /// Cuts or mends the link.
+    pub fn set_link(&self, link: Link) {
+        self.inner.state().link = link;
+    }
+
+    /// Changes what goes wrong from now on.
+    pub fn set_faults(&self, faults: Faults) {
+        self.inner.state().faults = faults;
+    }
+
+    /// How many messages are under way.
+    pub fn under_way(&self) -> usize {
+        self.inner.state().parcels.len()
+    }
+}
+
+impl<S: Store> Inner<S> {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Decides the fate of a message: for each copy that arrives, how late.
+    fn fate(&self) -> Vec<Duration> {
+        let mut state = self.state();
+        let faults = state.faults;
+        if state.dice.per_mille(faults.lose) {
+            return Vec::new();
+        }
+        let copies = if state.dice.per_mille(faults.duplicate) { 2 } else { 1 };
+        let late = |dice: &mut Dice| {
+            let nanos = u64::try_from(faults.delay_max.as_nanos()).unwrap_or(u64::MAX).max(1);
+            if dice.per_mille(faults.delay) { Duration::from_nanos(dice.below(nanos)) } else { Duration::ZERO }
+        };
+        (0..copies).map(|_| late(&mut state.dice)).collect()
+    }
+
+    fn dispatch(self: &Arc<Self>, parcels: impl Iterator<Item = (Duration, Parcel)>) {
+        for (late, parcel) in parcels {
+            if late.is_zero() {
+                self.deliver(parcel);
+                continue;
+            }
+            let at = self.clock.now().plus(late);
+            let mut state = self.state();
+            state.numbers += 1;
+            let number = state.numbers;
+            state.parcels.insert((at, number), parcel);
+            drop(state);
+            let target: Arc<dyn Alarm> = self.clone();
+            self.clock.alarm(at, Arc::downgrade(&target));
+        }
+    }
+
+    fn deliver(self: &Arc<Self>, parcel: Parcel) {
+        match parcel {
+            Parcel::Answer(reply, event) => reply.push(event),
+            Parcel::Request(step, deadline, reply) => {
+                let way_back: Arc<dyn Mailbox> = Arc::new(WayBack { inner: self.clone(), reply });
+                self.store.submit(step, deadline, Reply::new(way_back, 0, 0));
+            }
+        }
+    }
+
+    fn answer(self: &Arc<Self>, reply: &Reply, event: &Event) {
+        if matches!(self.state().link, Link::Silent | Link::Deaf) {
+            return;
+        }
+        let fate = self.fate();
+        self.dispatch(fate.into_iter().map(|late| (late, Parcel::Answer(reply.clone(), event.clone()))));
+    }
+}
+
+impl<S: Store> Alarm for Inner<S> {
+    fn ring(self: Arc<Self>) {
+        loop {
+            let mut state = self.state();
+            let now = self.clock.now();
+            let Some(first) = state.parcels.first_entry().filter(|first| first.key().0 <= now) else { return };
+            let parcel = first.remove();
+            drop(state);
+            self.deliver(parcel);
+        }
+    }
+}
+
+/// Where the store's own answers pass on their way to the claim.
+struct WayBack<S> {
+    inner: Arc<Inner<S>>,
+    reply: Reply,
+}
+
+impl<S: Store> Mailbox for WayBack<S> {
+    fn post(self: Arc<Self>, post: Post) {
+        self.inner.answer(&self.reply, &post.event);
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl<S: Store> Store for Faulty<S> {
+    fn abilities(&self) -> Abilities {
+        self.inner.store.abilities()
+    }
+
+    fn label(&self) -> String {
+        self.inner.store.label()
+    }
+
+    fn submit(&self, step: Step, deadline: Moment, reply: Reply) {
+        let link = self.inner.state().link;
+        match link {
+            Link::Silent => {}
+            Link::Refused => {
+                reply.answer(Err(Trouble::new(StoreErrorKind::Unreachable, "connection refused")));
+            }
+            Link::Up | Link::Deaf => {
+                let fate = self.inner.fate();
+                let copies = fate.into_iter();
+                self.inner.dispatch(copies.map(|late| (late, Parcel::Request(step.clone(), deadline, reply.clone()))));
+            }
+        }
+    }
+
+    fn listen(&self, claim: &Arc<Claim>, reply: Reply) -> Listening {
+        let way_back: Arc<dyn Mailbox> = Arc::new(WayBack { inner: self.inner.clone(), reply });
+        self.inner.store.listen(claim, Reply::new(way_back, 0, 0))
+    }
+
+    fn clock(&self) -> Option<FencingToken> {
+        self.inner.store.clock()
+    }
+}
+
+impl<S> std::fmt::Debug for Faulty<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Faulty(..)")
+    }
+}

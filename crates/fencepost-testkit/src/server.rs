@@ -1,0 +1,189 @@
+//! Real servers for tests: found on the `PATH`, on a free port, in their own process group and folder, ready before
+//! they are handed out, stopped when dropped. A server that is not installed fails the test and says what to install.
+
+use std::fs::{self, File};
+use std::io;
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::Pid;
+use tempfile::TempDir;
+
+/// How long a server may take to become ready.
+const READY_WITHIN: Duration = Duration::from_secs(30);
+/// How often a start is tried again on another port: somebody else may have taken it meanwhile.
+const STARTS_MAX: u32 = 5;
+
+/// How to start a kind of server.
+pub trait Recipe {
+    /// The program, found on the `PATH` or by the environment variable `FENCEPOST_TEST_<PROGRAM>`.
+    const PROGRAM: &'static str;
+    /// The Debian package that has it.
+    const PACKAGE: &'static str;
+    /// The command line for this port and folder.
+    fn command(&self, command: &mut Command, port: u16, folder: &Path);
+    /// Speaks the server's own protocol: `Ok` once it answers as it should.
+    fn ready(&self, stream: TcpStream) -> io::Result<()>;
+}
+
+/// A server that runs.
+#[derive(Debug)]
+pub struct Server<R: Recipe> {
+    recipe: R,
+    process: Option<Child>,
+    port: u16,
+    folder: Option<TempDir>,
+}
+
+impl<R: Recipe> Server<R> {
+    /// Starts one and waits until it answers.
+    ///
+    /// # Panics
+    /// If it is not installed or does not become ready; the message has its log.
+    pub fn start(recipe: R) -> Self {
+        let folder = TempDir::with_prefix(format!("fencepost-{}-", R::PROGRAM)).expect("a temporary folder");
+        let mut server = Self { recipe, process: None, port: 0, folder: Some(folder) };
+        for _ in 0..STARTS_MAX {
+            server.port = free_port();
+            if server.launch() {
+                return server;
+            }
+        }
+        panic!("{} did not start on {STARTS_MAX} ports; its log:\n{}", R::PROGRAM, server.log());
+    }
+
+    /// The port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// `127.0.0.1:PORT`.
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// Where it keeps its data.
+    pub fn folder(&self) -> &Path {
+        self.folder.as_ref().expect("BUG: the folder lives as long as the server").path()
+    }
+
+    /// What it wrote to its log.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.log_path()).unwrap_or_default()
+    }
+
+    /// Stops it in its tracks (SIGSTOP).
+    pub fn pause(&self) {
+        self.signal(Signal::SIGSTOP);
+    }
+
+    /// Lets it go on (SIGCONT).
+    pub fn resume(&self) {
+        self.signal(Signal::SIGCONT);
+    }
+
+    /// Ends it at once (SIGKILL), as a power cut to the process.
+    pub fn kill(&mut self) {
+        self.signal(Signal::SIGKILL);
+        self.reap();
+    }
+
+    /// Asks it to end (SIGTERM) and waits until it has.
+    pub fn stop(&mut self) {
+        self.signal(Signal::SIGTERM);
+        self.reap();
+    }
+
+    /// Starts it again, on the same port and data.
+    ///
+    /// # Panics
+    /// If it does not become ready.
+    pub fn restart(&mut self) {
+        if self.process.is_some() {
+            self.kill();
+        }
+        assert!(self.launch(), "{} did not come back; its log:\n{}", R::PROGRAM, self.log());
+    }
+
+    fn launch(&mut self) -> bool {
+        let log = File::options().create(true).append(true).open(self.log_path()).expect("a log file");
+        let mut command = Command::new(find(R::PROGRAM, R::PACKAGE));
+        self.recipe.command(&mut command, self.port, self.folder());
+        command.current_dir(self.folder()).stdin(Stdio::null()).process_group(0);
+        command.stdout(log.try_clone().expect("a second handle")).stderr(log);
+        self.process = Some(command.spawn().expect("a program that was found can be started"));
+        let started = Instant::now();
+        loop {
+            let process = self.process.as_mut().expect("BUG: just started");
+            if process.try_wait().expect("our own child").is_some() {
+                self.process = None;
+                return false;
+            }
+            if let Ok(stream) = TcpStream::connect(("127.0.0.1", self.port)) {
+                let _ = stream.set_read_timeout(Some(Duration::from_secs(1)));
+                if self.recipe.ready(stream).is_ok() {
+                    return true;
+                }
+            }
+            assert!(started.elapsed() < READY_WITHIN, "{} is not ready; its log:\n{}", R::PROGRAM, self.log());
+            std::thread::yield_now();
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(process) = &self.process {
+            let group = Pid::from_raw(i32::try_from(process.id()).expect("a process id"));
+            if killpg(group, signal).is_err() {
+                let _ = kill(group, signal);
+            }
+        }
+    }
+
+    fn reap(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            let _ = process.wait();
+        }
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.folder().join("server.log")
+    }
+}
+
+impl<R: Recipe> Drop for Server<R> {
+    fn drop(&mut self) {
+        self.signal(Signal::SIGKILL);
+        self.reap();
+        if std::thread::panicking()
+            && let Some(folder) = self.folder.take()
+        {
+            eprintln!("the log and data of {} stay in {}", R::PROGRAM, folder.keep().display());
+        }
+    }
+}
+
+/// A port that nobody listens on now.
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+    listener.local_addr().expect("its address").port()
+}
+
+/// Where a program is.
+///
+/// # Panics
+/// If it is not installed.
+pub fn find(program: &str, package: &str) -> PathBuf {
+    let variable = format!("FENCEPOST_TEST_{}", program.to_uppercase().replace('-', "_"));
+    if let Some(path) = std::env::var_os(&variable) {
+        return path.into();
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let places = std::env::split_paths(&path).chain(["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from));
+    places.map(|place| place.join(program)).find(|place| place.is_file()).unwrap_or_else(|| {
+        panic!("this test needs {program}: run `apt-get install -y {package}`, or set {variable} to its path")
+    })
+}
