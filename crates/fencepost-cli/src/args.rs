@@ -44,6 +44,7 @@ pub(crate) struct Arguments {
 
 /// What every command understands.
 #[derive(Args, Debug)]
+#[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
     /// Where locks live: sqlite:PATH, or another URL
     #[arg(long, global = true, value_name = "URL")]
