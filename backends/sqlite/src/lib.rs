@@ -1,10 +1,48 @@
-//! Fencepost on SQLite.
+//! Fencepost on SQLite: the embedded default. One file, no server.
+//!
+//! The parts, in reading order:
+//! - `store`: [`Sqlite`], what the engine sees; it only puts steps into a queue;
+//! - `queue`: the steps that wait to be run, and who listens;
+//! - `worker`: the thread that runs them, many per commit;
+//! - `sight`: what a waiter finds when it looks at its lock;
+//! - `shelf`: the rows of one lock, as `fencepost_core::store::table` wants them;
+//! - `database`: the file, its schema and the gate that lets one writer in at a time;
+//! - `wake`: how one process tells another that the lock is theirs;
+//! - `path`, `error`: where the file may be, and what to say when something is wrong.
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("locks.db");
+//! use fencepost_core::Blocking;
+//!
+//! let locks = fencepost_sqlite::connect(path.to_str().expect("UTF-8")).block()?;
+//! let guard = locks.lock("nightly").acquire().block()?;
+//! println!("mine, under token {}", guard.token());
+//! guard.release().block()?;
+//! # Ok(())
+//! # }
+//! ```
 
-use fencepost_core::store::StoreErrorKind;
-use fencepost_core::{Connect, Invalid};
+mod database;
+mod error;
+mod path;
+mod queue;
+mod shelf;
+mod sight;
+mod store;
+mod wake;
+mod worker;
 
-/// Connects.
-pub fn connect(_path: &str) -> Connect {
-    let _ = StoreErrorKind::Unsupported;
-    Connect::invalid(Invalid::new("store", "sqlite:", "not built yet"))
+pub use store::Sqlite;
+
+use fencepost_core::Connect;
+
+/// Connects to the locks in a file, which is created on first use.
+///
+/// An empty path means `$XDG_STATE_HOME/fencepost/locks.db`, else `~/.local/state/fencepost/locks.db`; the folders
+/// are created too. A file that cannot be used is reported when the answer is awaited.
+pub fn connect(path: &str) -> Connect {
+    let path = path.to_owned();
+    fencepost_core::store::connect(move |opening| Ok(vec![Sqlite::open(&path, opening.clock)?]))
 }

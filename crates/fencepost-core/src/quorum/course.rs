@@ -75,6 +75,9 @@ pub(crate) struct Course {
 struct Inbox {
     inputs: VecDeque<Input>,
     at_work: bool,
+    /// The claim was told to end, or to stop waiting, though it may not have read that yet.
+    leave: bool,
+    stop: bool,
 }
 
 enum Input {
@@ -143,8 +146,10 @@ impl Course {
             let mut effects = Vec::new();
             let scene =
                 Scene { quorum, claim: &course.claim, now, requests: &mut state.requests, effects: &mut effects };
-            // Not known to be ours until the first renewal says so: believed in just long enough to hear it.
-            let until = now.plus(quorum.answer_within(course.claim.ttl) + margin);
+            // Not known to be ours until the first renewal says so: believed in just long enough to hear it, and never
+            // for as long as that renewal would last, or the belief would count as its success.
+            let ttl = course.claim.ttl;
+            let until = now.plus(quorum.answer_within(ttl).min(ttl / 2) + margin);
             let nodes = vec![(Some(until), None); quorum.nodes.len()];
             state.life.phase = Phase::Held(Hold::new(&scene, token, None, nodes, &course.upkeep()));
             state.life.won = Some((token, Vec::new()));
@@ -276,7 +281,16 @@ impl Course {
 
     /// On its way out, and nobody has confirmed it yet.
     pub(super) fn is_leaving(&self) -> bool {
-        matches!(&self.state().life.phase, Phase::Leaving(farewell) if !farewell.is_confirmed())
+        let (leave, stop) = {
+            let inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+            (inbox.leave, inbox.stop)
+        };
+        match &self.state().life.phase {
+            Phase::Lined | Phase::Pursuing(_) => leave || stop,
+            Phase::Held(_) => leave,
+            Phase::Leaving(farewell) => !farewell.is_confirmed(),
+            Phase::Done(_) => false,
+        }
     }
 
     /// Who has the lock, as far as this claim knows.
@@ -303,6 +317,8 @@ impl Course {
     fn push(self: &Arc<Self>, input: Input) {
         {
             let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+            inbox.leave |= matches!(input, Input::Leave);
+            inbox.stop |= matches!(input, Input::Stop);
             inbox.inputs.push_back(input);
             if inbox.at_work {
                 return;

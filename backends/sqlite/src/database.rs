@@ -1,0 +1,233 @@
+//! The file: its schema, and the gate that lets one writer in at a time.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
+
+use fencepost_core::store::table::REMEMBER;
+use fencepost_core::store::{Clock, FencingToken, StoreErrorKind};
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, named_params};
+
+use crate::error::Failure;
+use crate::path;
+use crate::shelf::nanos;
+
+/// "Fpst": tells our files from those of other programs.
+const APPLICATION_ID: i32 = 0x4670_7374;
+const SCHEMA_VERSION: i32 = 1;
+/// How long a program that knows nothing of the gate may keep the file to itself.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often old rows are looked for.
+const PRUNE_PAUSE: Duration = Duration::from_secs(3600);
+
+/// An open file of locks.
+#[derive(Debug)]
+pub(crate) struct Database {
+    pub(crate) file: PathBuf,
+    pub(crate) connection: Connection,
+    gate: File,
+    identity: (u64, u64),
+}
+
+impl Database {
+    /// Opens the file, or makes it. Nothing is left behind if that fails.
+    pub(crate) fn open(file: &Path, clock: &Clock) -> Result<Self, Failure> {
+        let boot_id = boot_id(file)?;
+        let is_new = !file.exists();
+        let gate_file = path::beside(file, "-gate");
+        let gate = open_gate(file, &gate_file).map_err(|error| Failure::io(&gate_file, &error))?;
+        let pass = Pass::through(&gate).map_err(|error| Failure::io(&gate_file, &error))?;
+        let connection = match make(file).map_err(|error| Failure::io(file, &error)) {
+            Ok(()) => prepared(file, clock, &boot_id),
+            Err(failure) => Err(failure),
+        };
+        let connection = connection.inspect_err(|_| {
+            if is_new && fs::metadata(file).is_ok_and(|found| found.len() == 0) {
+                let _ = fs::remove_file(file);
+            }
+            if is_new && !file.exists() {
+                let _ = fs::remove_file(&gate_file);
+            }
+        })?;
+        drop(pass);
+        let identity = identity(file).map_err(|error| Failure::io(file, &error))?;
+        Ok(Self { file: file.to_owned(), connection, gate, identity })
+    }
+
+    /// Waits for the gate. While the answer lives, nobody else writes.
+    pub(crate) fn pass(&self) -> Result<Pass<'_>, Failure> {
+        Pass::through(&self.gate).map_err(|error| Failure::io(&self.file, &error))
+    }
+
+    /// Closes the file. The last one out tidies it up, which nobody else may see half done.
+    pub(crate) fn close(self) {
+        let Self { connection, gate, .. } = self;
+        let pass = Pass::through(&gate);
+        drop(connection);
+        drop(pass);
+    }
+
+    /// The path still leads to the file that was opened: nobody deleted or replaced it.
+    pub(crate) fn is_in_place(&self) -> bool {
+        identity(&self.file).is_ok_and(|found| found == self.identity)
+    }
+
+    /// Forgets what is over and what nobody used for long, now and then.
+    pub(crate) fn prune(transaction: &Transaction<'_>, clock: &Clock) -> rusqlite::Result<()> {
+        let now_ms = now_ms(clock);
+        let pruned_at_ms: i64 = transaction.query_row("SELECT pruned_at_ms FROM meta", [], |row| row.get(0))?;
+        if now_ms.abs_diff(pruned_at_ms) < PRUNE_PAUSE.as_secs() * 1000 {
+            return Ok(());
+        }
+        let now = clock.now();
+        let params = named_params! { ":now_ns": nanos(now) };
+        transaction.execute(include_str!("sql/prune_over.sql"), params)?;
+        transaction.execute(include_str!("sql/prune_gone.sql"), params)?;
+        let before_ns = now.as_nanos().checked_sub(u64::try_from(REMEMBER.as_nanos()).unwrap_or(u64::MAX));
+        if let Some(before_ns) = before_ns.and_then(|nanos| i64::try_from(nanos).ok()) {
+            transaction.execute(include_str!("sql/prune_revoked.sql"), named_params! { ":before_ns": before_ns })?;
+        }
+        let before_ms = now_ms - i64::try_from(REMEMBER.as_millis()).unwrap_or(i64::MAX);
+        let clock = FencingToken::at(clock.wall()).as_i64();
+        let params = named_params! { ":before_ms": before_ms, ":clock": clock };
+        transaction.execute(include_str!("sql/prune_locks.sql"), params)?;
+        transaction.execute("UPDATE meta SET pruned_at_ms = ?1", [now_ms])?;
+        Ok(())
+    }
+}
+
+/// One writer at a time, in the kernel's own queue: waiting costs nothing and never ends in "database is locked".
+#[derive(Debug)]
+pub(crate) struct Pass<'a>(&'a File);
+
+impl<'a> Pass<'a> {
+    fn through(gate: &'a File) -> io::Result<Self> {
+        loop {
+            match gate.lock() {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                locked => return locked.map(|()| Self(gate)),
+            }
+        }
+    }
+}
+
+impl Drop for Pass<'_> {
+    fn drop(&mut self) {
+        let _ = self.0.unlock();
+    }
+}
+
+/// Wall time for rows that outlive a restart of the machine.
+pub(crate) fn now_ms(clock: &Clock) -> i64 {
+    let since_1970 = clock.wall().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since_1970.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Makes the file if there is none, for its owner only.
+///
+/// A file that is there is left to SQLite: whoever else closes it ends the locks that this process has on it.
+fn make(file: &Path) -> io::Result<()> {
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(file) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn open_gate(file: &Path, gate_file: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).mode(0o600);
+    match options.clone().create_new(true).open(gate_file) {
+        Ok(gate) if file.exists() => path::share_like(file, gate_file).map(|()| gate),
+        Ok(gate) => Ok(gate),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => options.open(gate_file),
+        Err(error) => Err(error),
+    }
+}
+
+fn identity(file: &Path) -> io::Result<(u64, u64)> {
+    fs::metadata(file).map(|found| (found.dev(), found.ino()))
+}
+
+/// A connection to a file that is ours, of our version and our boot.
+fn prepared(file: &Path, clock: &Clock, boot_id: &str) -> Result<Connection, Failure> {
+    let said = |error: rusqlite::Error| Failure::sqlite(file, &error);
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(file, flags).map_err(said)?;
+    connection.busy_timeout(BUSY_TIMEOUT).map_err(said)?;
+    connection.set_prepared_statement_cache_capacity(32);
+    let is_new = refuse_others(file, &connection)?;
+    let mode: String =
+        connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0)).map_err(said)?;
+    if mode != "wal" {
+        let cure = "name a file on a local disk";
+        let what = format!("cannot be shared by processes here (journal mode {mode:?})");
+        return Err(Failure::new(StoreErrorKind::Misconfigured, file, what, cure));
+    }
+    connection.pragma_update(None, "synchronous", "FULL").map_err(said)?;
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(said)?;
+    if is_new {
+        create(&transaction, clock, boot_id).map_err(said)?;
+    }
+    begin_boot(&transaction, boot_id).map_err(said)?;
+    Database::prune(&transaction, clock).map_err(said)?;
+    transaction.commit().map_err(said)?;
+    Ok(connection)
+}
+
+/// Answers whether the file is still empty. It is changed only if it is ours.
+fn refuse_others(file: &Path, connection: &Connection) -> Result<bool, Failure> {
+    let said = |error: rusqlite::Error| Failure::sqlite(file, &error);
+    let read = |pragma: &str| connection.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0)).map_err(said);
+    let (application_id, version) = (read("application_id")?, read("user_version")?);
+    let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(said)?;
+    if tables == 0 {
+        return Ok(true);
+    }
+    if application_id != APPLICATION_ID {
+        let what = "is the database of another program";
+        return Err(Failure::new(StoreErrorKind::Misconfigured, file, what, "choose another file for the locks"));
+    }
+    if version > SCHEMA_VERSION {
+        let what = format!("has schema version {version}, and this program knows {SCHEMA_VERSION}");
+        let cure = "update this program, or give it a file of its own";
+        return Err(Failure::new(StoreErrorKind::Misconfigured, file, what, cure));
+    }
+    Ok(false)
+}
+
+fn create(transaction: &Transaction<'_>, clock: &Clock, boot_id: &str) -> rusqlite::Result<()> {
+    transaction.execute_batch(include_str!("sql/schema.sql"))?;
+    let first = "INSERT INTO meta (one, boot_id, pruned_at_ms) VALUES (1, ?1, ?2)";
+    transaction.execute(first, (boot_id, now_ms(clock)))?;
+    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+    transaction.pragma_update(None, "user_version", SCHEMA_VERSION)
+}
+
+fn begin_boot(transaction: &Transaction<'_>, boot_id: &str) -> rusqlite::Result<()> {
+    let written: String = transaction.query_row("SELECT boot_id FROM meta", [], |row| row.get(0))?;
+    if written == boot_id {
+        return Ok(());
+    }
+    transaction.execute_batch(include_str!("sql/new_boot.sql"))?;
+    transaction.execute("UPDATE meta SET boot_id = ?1", [boot_id])?;
+    Ok(())
+}
+
+/// Which start of the machine this is.
+#[cfg(target_os = "linux")]
+fn boot_id(_file: &Path) -> Result<String, Failure> {
+    let source = Path::new("/proc/sys/kernel/random/boot_id");
+    let text = fs::read_to_string(source).map_err(|error| {
+        let cure = "mount /proc: without it nobody can tell leases of before a restart";
+        Failure::new(StoreErrorKind::Misconfigured, source, error.to_string(), cure)
+    })?;
+    Ok(text.trim().to_owned())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn boot_id(file: &Path) -> Result<String, Failure> {
+    let what = "processes have no common clock on this system, so leases cannot be shared through a file";
+    Err(Failure::new(StoreErrorKind::Unsupported, file, what, "use a server: redis, postgres, etcd"))
+}

@@ -1,0 +1,1 @@
+SELECT inbox FROM waiters WHERE name = :name AND owner = :owner

@@ -1,0 +1,1 @@
+SELECT last_token FROM locks WHERE name = :name

@@ -1,0 +1,1 @@
+DELETE FROM waiters WHERE until_ns <= :now_ns

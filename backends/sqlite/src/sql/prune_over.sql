@@ -1,0 +1,1 @@
+DELETE FROM holders WHERE until_ns <= :now_ns

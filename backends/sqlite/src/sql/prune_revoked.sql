@@ -1,0 +1,1 @@
+DELETE FROM revoked WHERE at_ns <= :before_ns

@@ -1,0 +1,1 @@
+DELETE FROM holders WHERE name = :name AND owner = :owner

@@ -1,0 +1,1 @@
+DELETE FROM waiters WHERE name = :name AND owner = :owner

@@ -1,0 +1,1 @@
+SELECT 1 FROM revoked WHERE name = :name AND owner = :owner

@@ -1,0 +1,1 @@
+INSERT OR REPLACE INTO revoked (name, owner, at_ns) VALUES (:name, :owner, :now_ns)

@@ -1,0 +1,2 @@
+SELECT owner, ticket, shared, label, since_ns, until_ns, lease_ns, attempt FROM waiters
+WHERE name = :name AND owner = :owner

@@ -1,0 +1,145 @@
+//! What is said when the file cannot be used, and what happens once it can.
+
+mod common;
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::Command;
+
+use common::Place;
+use fencepost_core::{Blocking, StoreError, StoreErrorKind};
+
+fn refusal(file: &str) -> StoreError {
+    let error = fencepost_sqlite::connect(file).block().expect_err("refused");
+    let message = error.to_string();
+    assert!(message.contains(file) && !message.contains('\n'), "{message}");
+    error
+}
+
+/// A small file system of its own; only root may mount one.
+struct Mount<'a>(&'a Path);
+
+impl<'a> Mount<'a> {
+    fn new(at: &'a Path, options: &str) -> Self {
+        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(at).status();
+        assert!(mount.expect("mount(8)").success(), "run this test as root: it mounts a small file system");
+        Self(at)
+    }
+
+    fn remount(&self, options: &str) {
+        let mount = Command::new("mount").args(["-o", &format!("remount,{options}")]).arg(self.0).status();
+        assert!(mount.expect("mount(8)").success());
+    }
+}
+
+impl Drop for Mount<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(self.0).status();
+    }
+}
+
+#[test]
+fn a_file_that_is_no_database_is_refused_and_left_alone() {
+    let place = Place::new();
+    fs::write(place.file(), "no database, but somebody's text, and long enough to be one".repeat(20)).expect("written");
+    let before = fs::read(place.file()).expect("read");
+    assert_eq!(refusal(&place.file()).kind, StoreErrorKind::Unexpected);
+    assert_eq!(fs::read(place.file()).expect("read"), before);
+}
+
+#[test]
+fn the_database_of_another_program_is_refused_and_left_alone() {
+    let place = Place::new();
+    let file = rusqlite::Connection::open(place.file()).expect("opens");
+    file.execute_batch("CREATE TABLE theirs (x)").expect("written");
+    drop(file);
+    let before = fs::read(place.file()).expect("read");
+    let error = refusal(&place.file());
+    assert!(error.kind == StoreErrorKind::Misconfigured && error.message.contains("another program"), "{error}");
+    assert_eq!(fs::read(place.file()).expect("read"), before);
+}
+
+#[test]
+fn a_newer_schema_is_refused_with_the_cure() {
+    let place = Place::new();
+    drop(place.connect());
+    place.await_gone("locks.db-wal");
+    rusqlite::Connection::open(place.file()).expect("opens").pragma_update(None, "user_version", 2).expect("written");
+    let error = refusal(&place.file());
+    assert!(error.kind == StoreErrorKind::Misconfigured && error.message.contains("update this program"), "{error}");
+}
+
+#[test]
+fn a_folder_or_a_missing_folder_is_refused_and_nothing_is_made() {
+    let place = Place::new();
+    fs::create_dir(place.path("locks.db")).expect("made");
+    assert!(refusal(&place.file()).message.contains("is a folder"));
+    let missing = place.path("missing/locks.db");
+    let error = fencepost_sqlite::connect(missing.to_str().expect("UTF-8")).block().expect_err("refused");
+    assert!(error.message.contains("create the folder"), "{error}");
+    assert!(!place.path("missing").exists());
+}
+
+#[test]
+fn a_read_only_folder_is_refused_and_nothing_is_made() {
+    let place = Place::new();
+    let folder = place.path("small");
+    fs::create_dir(&folder).expect("made");
+    let _mount = Mount::new(&folder, "ro,size=1m");
+    let file = folder.join("locks.db");
+    let error = fencepost_sqlite::connect(file.to_str().expect("UTF-8")).block().expect_err("refused");
+    assert!(error.kind == StoreErrorKind::Denied && error.message.contains("right to write"), "{error}");
+    assert_eq!(folder.read_dir().expect("read").count(), 0);
+}
+
+#[test]
+fn a_file_that_became_read_only_is_denied_until_it_can_be_written_again() {
+    let place = Place::new();
+    let folder = place.path("small");
+    fs::create_dir(&folder).expect("made");
+    let mount = Mount::new(&folder, "size=4m");
+    let file = folder.join("locks.db");
+    let path = file.to_str().expect("UTF-8");
+    drop(fencepost_sqlite::connect(path).block().expect("opens"));
+    common::until("it is closed", || !folder.join("locks.db-wal").exists());
+    mount.remount("ro");
+    assert_eq!(refusal(path).kind, StoreErrorKind::Denied);
+    mount.remount("rw");
+    fencepost_sqlite::connect(path).block().expect("opens again");
+}
+
+#[test]
+fn a_full_disk_is_said_and_locks_work_again_once_there_is_room() {
+    let place = Place::new();
+    let folder = place.path("small");
+    fs::create_dir(&folder).expect("made");
+    let _mount = Mount::new(&folder, "size=1m");
+    let file = folder.join("locks.db");
+    let locks = fencepost_sqlite::connect(file.to_str().expect("UTF-8")).block().expect("opens");
+    let guard = locks.lock("before").acquire().block().expect("free");
+    let ballast = folder.join("ballast");
+    let filled = std::io::copy(&mut std::io::repeat(1), &mut File::create(&ballast).expect("made"));
+    assert!(filled.is_err(), "the disk is full");
+    // Some steps still fit into the log.
+    let error = (0..10_000).find_map(|n| locks.lock(format!("lock {n}")).acquire().block().err()).expect("no room");
+    let message = error.to_string();
+    assert!(message.contains("locks.db") && message.contains("disk"), "{message}");
+    fs::remove_file(&ballast).expect("removed");
+    drop(locks.lock("after").acquire().block().expect("there is room again"));
+    assert!(guard.is_held());
+    guard.renew().block().expect("still ours");
+}
+
+#[test]
+fn a_foreign_writer_only_delays() {
+    let place = Place::new();
+    let locks = place.connect();
+    let foreign = rusqlite::Connection::open(place.file()).expect("opens");
+    foreign.execute_batch("BEGIN IMMEDIATE").expect("the file is theirs");
+    let state = locks.inspect("a").block().expect("who only reads does not wait");
+    let waiting = locks.clone();
+    let acquired = std::thread::spawn(move || waiting.lock("a").acquire().block().map(drop));
+    assert!(state.holders.is_empty() && !acquired.is_finished());
+    foreign.execute_batch("COMMIT").expect("done");
+    acquired.join().expect("no panic").expect("granted");
+}
