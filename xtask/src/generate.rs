@@ -33,7 +33,8 @@ pub(crate) fn check() -> Result<(), String> {
     for folder in [MAN, COMPLETIONS] {
         collect(&shell::root().join(folder), folder, &mut kept)?;
     }
-    let stale: Vec<_> = fresh.iter().filter(|(path, text)| kept.get(*path) != Some(text)).map(|(path, _)| path).collect();
+    let stale: Vec<_> =
+        fresh.iter().filter(|(path, text)| kept.get(*path) != Some(text)).map(|(path, _)| path).collect();
     let dead: Vec<_> = kept.keys().filter(|path| !fresh.contains_key(*path)).collect();
     if stale.is_empty() && dead.is_empty() {
         return Ok(());

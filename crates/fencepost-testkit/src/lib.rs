@@ -1,6 +1,6 @@
 //! What Fencepost's tests share.
 //!
-//! - [`contract`]: the promises that every back end keeps, one named test each; [`contract!`] runs them all on one.
+//! - [`mod@contract`]: the promises that every back end keeps, one named test each; [`contract!`] runs them all on one.
 //! - [`faulty`]: a store that loses, delays and duplicates, on a seed.
 //! - [`nodes`]: memory nodes that vote, with or without faults.
 //! - [`recorder`]: a store that writes down every step.

@@ -2,7 +2,7 @@
 //!
 //! A store takes **single atomic steps** and posts events. It never waits for another owner, never retries, keeps no
 //! deadline of its own: waiting, renewal, deadlines, guards and loss are written once, above it. The engine
-//! ([`Quorum`](crate::quorum)) drives one store or several independent ones with the same code.
+//! drives one store or several independent ones with the same code.
 //!
 //! An implementation is right when it behaves as [`table`] says, which is executable; the contract suite
 //! in `fencepost-testkit` checks it, one named test per promise.
