@@ -40,7 +40,7 @@ impl<'a> Mount<'a> {
 
     /// Refused while somebody still has a file open there for writing.
     fn remount(&self, options: &str) {
-        let options = format!("remount,{options}");
+        let options = format!("remount,bind,{options}");
         let mount = || Command::new("mount").args(["-o", &options]).arg(self.0).output().expect("mount(8)");
         common::until("remounted", || mount().status.success());
     }
