@@ -1,2 +1,51 @@
-//! Tasks of this repository.
-fn main() {}
+//! Tasks of this repository: `cargo xtask <task>`.
+
+mod generate;
+mod servers;
+mod shell;
+mod tidy;
+
+use std::process::ExitCode;
+
+const HELP: &str = "\
+cargo xtask test         install what the tests need, then run every check and every test
+cargo xtask check        the checks only: formatting, lints, docs, tidy, generated files
+cargo xtask generate     write man pages and completions anew
+cargo xtask tidy         the house rules that no lint knows
+cargo xtask setup        install the servers that the tests start (Debian packages)";
+
+fn main() -> ExitCode {
+    let task = std::env::args().nth(1).unwrap_or_default();
+    let done = match task.as_str() {
+        "test" => servers::install().and_then(|()| check()).and_then(|()| test()),
+        "check" => check(),
+        "generate" => generate::write(),
+        "tidy" => tidy::check(),
+        "setup" => servers::install(),
+        _ => Err(format!("no such task: {task:?}\n{HELP}")),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("xtask: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn check() -> Result<(), String> {
+    shell::cargo(&["fmt", "--all", "--check"])?;
+    shell::cargo(&["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"])?;
+    shell::run(
+        shell::command("cargo", &["doc", "--workspace", "--no-deps", "--all-features"])
+            .env("RUSTDOCFLAGS", "-D warnings"),
+    )?;
+    tidy::check()?;
+    generate::check()
+}
+
+fn test() -> Result<(), String> {
+    shell::cargo(&["test", "--workspace", "--all-features", "--no-fail-fast"])?;
+    // The library as a program gets it that switches the default store off.
+    shell::cargo(&["check", "--package", "fencepost", "--no-default-features"])
+}

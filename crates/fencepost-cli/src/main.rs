@@ -1,2 +1,43 @@
-//! The command `fencepost`.
-fn main() {}
+//! The command `fencepost`: arguments → settings → command → exit code.
+
+mod args;
+mod child;
+mod commands;
+mod exit_code;
+mod failure;
+mod held;
+mod hold;
+mod output;
+mod report;
+mod settings;
+
+use args::{Arguments, Command};
+use exit_code::ExitCode;
+use failure::Failure;
+use settings::Settings;
+
+fn main() -> std::process::ExitCode {
+    if let Some(code) = child::shim::play(std::env::args_os()) {
+        return code.into();
+    }
+    let code = command().unwrap_or_else(|failure| {
+        output::failure(&failure);
+        failure.code
+    });
+    code.into()
+}
+
+fn command() -> Result<ExitCode, Failure> {
+    let Some(Arguments { global, command }) = Arguments::read()? else { return Ok(ExitCode::DONE) };
+    let settings = |global| Settings::load(global);
+    match command {
+        Command::Run(arguments) => commands::run::run(arguments, settings(global)?),
+        Command::Ls(arguments) => commands::ls::ls(&arguments, &settings(global)?),
+        Command::Show(arguments) => commands::show::show(&arguments, &settings(global)?),
+        Command::Release(arguments) => commands::release::release(&arguments, &settings(global)?),
+        Command::Check(arguments) => commands::check::check(&arguments, &settings(global)?),
+        Command::Config => commands::config::config(&settings(global)?),
+        Command::Completions(arguments) => commands::completions::completions(&arguments),
+        Command::Man(arguments) => commands::man::man(&arguments),
+    }
+}

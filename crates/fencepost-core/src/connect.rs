@@ -11,7 +11,7 @@ use crate::error::{Invalid, StoreError, StoreErrorKind};
 use crate::event::{Herald, Observer};
 use crate::locks::{Defaults, Locks};
 use crate::name::checked_label;
-use crate::quorum::Quorum;
+use crate::quorum::{Chance, Quorum};
 use crate::store::Store;
 
 type Boxed<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
@@ -50,12 +50,13 @@ pub struct Connect {
     wait: Option<Duration>,
     answer_within: Option<Duration>,
     observers: Vec<Arc<dyn Observer>>,
+    chance: Option<Chance>,
 }
 
 impl Connect {
     fn new(open: Opener) -> Self {
         let (ttl, observers) = (Duration::from_secs(30), Vec::new());
-        Self { open, clock: None, label: None, ttl, wait: None, answer_within: None, observers }
+        Self { open, clock: None, label: None, ttl, wait: None, answer_within: None, observers, chance: None }
     }
 
     /// Fails when awaited: bad input that was found before there was a store to ask.
@@ -101,6 +102,13 @@ impl Connect {
         self
     }
 
+    /// Chance for tests: owners and delays follow from the seed.
+    #[cfg(feature = "test-util")]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.chance = Some(Chance::seed(seed));
+        self
+    }
+
     async fn open(self) -> Result<Locks, StoreError> {
         let wrong = |message: String| StoreError::new(StoreErrorKind::Misconfigured, "connect", message);
         let clock = match self.clock {
@@ -114,7 +122,14 @@ impl Connect {
         let label = label.map_err(|invalid| wrong(invalid.to_string()))?;
         let herald = Herald::new(clock.clone(), self.observers);
         let nodes = (self.open)(Opening { clock: clock.clone() }).await?;
-        let quorum = Quorum::new(nodes, clock, herald, self.answer_within)?;
+        let chance = match self.chance {
+            Some(chance) => chance,
+            None => Chance::system().map_err(|error| {
+                let message = format!("the operating system gave no random bytes: {error}");
+                StoreError::new(StoreErrorKind::Unexpected, "connect", message)
+            })?,
+        };
+        let quorum = Quorum::new(nodes, clock, herald, self.answer_within, chance)?;
         let defaults = Defaults { label, ttl: self.ttl, wait: self.wait };
         Ok(Locks::new(Arc::new(quorum), defaults))
     }

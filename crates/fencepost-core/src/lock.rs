@@ -12,8 +12,8 @@ use crate::error::{AcquireError, Invalid, RunError};
 use crate::grant::Grant;
 use crate::guard::Guard;
 use crate::locks::Defaults;
-use crate::name::{LockName, Owner, checked_label};
-use crate::quorum::{Course, Patience, Quorum, TTL_MAX, Terms, no_randomness};
+use crate::name::{LockName, checked_label};
+use crate::quorum::{Course, Patience, Quorum, TTL_MAX, Terms};
 use crate::store::{Claim, Place, Turn};
 use crate::token::{FencingToken, SharedToken};
 
@@ -179,7 +179,7 @@ impl<G: Grant> Lock<G> {
         let name = LockName::new(&self.name)?;
         let label = checked_label(&self.label)?;
         self.check_limits(wait)?;
-        let owner = Owner::random().map_err(|error| no_randomness("acquire", error))?;
+        let owner = self.quorum.new_owner()?;
         let now = self.quorum.clock.now();
         let patience = match wait {
             Wait::AtMost(wait) if wait.is_zero() => Patience::None,

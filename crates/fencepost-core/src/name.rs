@@ -73,6 +73,11 @@ impl Owner {
         Ok(Self(bytes))
     }
 
+    #[cfg(feature = "test-util")]
+    pub(crate) fn from_bytes(bytes: [u8; 20]) -> Self {
+        Self(bytes)
+    }
+
     /// The owner as 40 hexadecimal digits: a secret.
     pub fn expose(&self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()

@@ -17,7 +17,7 @@ use crate::dice::Dice;
 pub struct Faults {
     /// A message never arrives.
     pub lose: u32,
-    /// A message arrives twice.
+    /// An answer or a push arrives twice. Requests do not: a link that keeps order, such as TCP, never repeats one.
     pub duplicate: u32,
     /// A message takes up to [`delay_max`](Faults::delay_max).
     pub delay: u32,
@@ -99,13 +99,13 @@ impl<S: Store> Inner<S> {
     }
 
     /// Decides the fate of a message: for each copy that arrives, how late.
-    fn fate(&self) -> Vec<Duration> {
+    fn fate(&self, may_repeat: bool) -> Vec<Duration> {
         let mut state = self.state();
         let faults = state.faults;
         if state.dice.per_mille(faults.lose) {
             return Vec::new();
         }
-        let copies = if state.dice.per_mille(faults.duplicate) { 2 } else { 1 };
+        let copies = if may_repeat && state.dice.per_mille(faults.duplicate) { 2 } else { 1 };
         let late = |dice: &mut Dice| {
             let nanos = u64::try_from(faults.delay_max.as_nanos()).unwrap_or(u64::MAX).max(1);
             if dice.per_mille(faults.delay) { Duration::from_nanos(dice.below(nanos)) } else { Duration::ZERO }
@@ -144,7 +144,7 @@ impl<S: Store> Inner<S> {
         if matches!(self.state().link, Link::Silent | Link::Deaf) {
             return;
         }
-        let fate = self.fate();
+        let fate = self.fate(true);
         self.dispatch(fate.into_iter().map(|late| (late, Parcel::Answer(reply.clone(), event.clone()))));
     }
 }
@@ -192,7 +192,7 @@ impl<S: Store> Store for Faulty<S> {
                 reply.answer(Err(Trouble::new(StoreErrorKind::Unreachable, "connection refused")));
             }
             Link::Up | Link::Deaf => {
-                let fate = self.inner.fate();
+                let fate = self.inner.fate(false);
                 let copies = fate.into_iter();
                 self.inner.dispatch(copies.map(|late| (late, Parcel::Request(step.clone(), deadline, reply.clone()))));
             }

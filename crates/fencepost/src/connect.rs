@@ -29,8 +29,8 @@ fn cure() -> String {
     format!("this build knows {}", known.join(", "))
 }
 
-/// A URL without its password, for errors and logs.
-fn redacted(url: &str) -> String {
+/// A URL without its credentials, for errors and logs.
+pub(crate) fn redacted(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     match rest.rsplit_once('@') {
         Some((_, host)) => format!("{scheme}://…@{host}"),

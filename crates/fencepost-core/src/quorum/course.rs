@@ -489,7 +489,7 @@ impl Course {
         let refusal = match outcome {
             Outcome::Open => return,
             Outcome::Won { token, until } => {
-                let nodes = pursuit.nodes.iter().map(|node| (node.until(), node.void)).collect();
+                let nodes = pursuit.vouchers(token);
                 let votes = pursuit.votes(scene);
                 let hold = Hold::new(scene, token, pursuit.highest, nodes, &self.upkeep());
                 scene.tell(EventKind::Acquired { token, remaining: until.since(scene.now) });

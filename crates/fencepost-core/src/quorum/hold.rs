@@ -140,7 +140,9 @@ impl Hold {
         }
         let request = scene.new_request();
         let planned = self.next_renewal.take().unwrap_or(scene.now);
-        let deadline = scene.now.plus(scene.quorum.answer_within(scene.claim.ttl));
+        // Short enough to leave time for another try before the loss.
+        let within = scene.quorum.answer_within(scene.claim.ttl).min(scene.claim.ttl / 6);
+        let deadline = scene.now.plus(within);
         self.round = Some(Round { request, planned, deadline, votes: vec![None; scene.nodes()] });
         self.renewed = true;
         for node in 0..scene.nodes() {
@@ -168,6 +170,10 @@ impl Hold {
         if let (true, Some(sent)) = (vouched, scene.sent_at(request)) {
             let until = valid_until(sent, scene.claim.ttl);
             self.nodes[node].until = self.nodes[node].until.max(Some(until));
+            // Also by an answer that comes after its round: it is dated from its own request.
+            let each = self.nodes.iter().filter_map(|node| node.until).collect();
+            let majority = majority_until(each, scene.need());
+            self.valid_until = majority.map_or(self.valid_until, |until| until.max(self.valid_until));
         }
         let Some(round) = self.round.as_mut().filter(|round| round.request == request) else { return };
         round.votes[node] = Some(answer);
@@ -182,8 +188,6 @@ impl Hold {
         let kept = self.nodes.iter().filter(|node| node.until.is_some_and(|until| until >= fresh)).count();
         let gone = round.votes.iter().flatten().filter(|vote| matches!(vote, Ok(Answer::Lost(_)))).count();
         if kept >= need {
-            let each = self.nodes.iter().filter_map(|node| node.until).collect();
-            self.valid_until = majority_until(each, need).map_or(self.valid_until, |until| until.max(self.valid_until));
             self.end_round(scene, true);
         } else if gone > all - need {
             let loss = why_gone(&round.votes);

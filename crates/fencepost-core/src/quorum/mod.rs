@@ -9,6 +9,7 @@
 //! gone, and a test that turns a virtual clock runs the very same code.
 
 mod ballot;
+mod chance;
 mod course;
 mod farewell;
 mod hold;
@@ -17,17 +18,18 @@ mod line;
 mod pursuit;
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::clock::{Clock, Moment};
 use crate::error::{NodeVote, StoreError, StoreErrorKind, Vote};
 use crate::event::{EventKind, Herald};
+use crate::name::Owner;
 use crate::store::table::WINDOW;
 use crate::store::{Abilities, Claim, Proposal, Step, Store, Trouble};
 use crate::token::FencingToken;
 
+pub(crate) use chance::Chance;
 pub(crate) use course::{Course, Patience, Terms};
 use line::Line;
 
@@ -45,7 +47,7 @@ pub(crate) struct Quorum {
     answer_within: Option<Duration>,
     line: Line,
     registry: Mutex<Registry>,
-    dice: AtomicU64,
+    chance: Chance,
 }
 
 /// Every claim that is under way. It keeps them alive: a release goes on after its guard is gone.
@@ -63,13 +65,16 @@ impl Quorum {
         clock: Clock,
         herald: Herald,
         answer_within: Option<Duration>,
+        chance: Chance,
     ) -> Result<Self, StoreError> {
         let abilities = combined(&nodes)?;
-        let mut seed = [0; 8];
-        getrandom::fill(&mut seed).map_err(|error| no_randomness("connect", error))?;
-        let dice = AtomicU64::new(u64::from_le_bytes(seed));
         let (line, registry) = (Line::default(), Mutex::default());
-        Ok(Self { nodes, clock, herald, abilities, answer_within, line, registry, dice })
+        Ok(Self { nodes, clock, herald, abilities, answer_within, line, registry, chance })
+    }
+
+    /// A new owner.
+    pub(crate) fn new_owner(&self) -> Result<Owner, StoreError> {
+        self.chance.owner().map_err(|error| no_randomness("acquire", error))
     }
 
     /// A request to one node may take so long.
@@ -100,15 +105,6 @@ impl Quorum {
         }
         let guess = self.clock_guess().plus(WINDOW / 2);
         Proposal::Exactly(above.map_or(guess, |above| guess.max(above.next())))
-    }
-
-    fn random_below(&self, limit: Duration) -> Duration {
-        // SplitMix64: spread is all that a back-off needs.
-        let mut roll = self.dice.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed);
-        roll = (roll ^ (roll >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        roll = (roll ^ (roll >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        let nanos = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX).max(1);
-        Duration::from_nanos((roll ^ (roll >> 31)) % nanos)
     }
 
     fn node_vote(&self, node: usize, latency: Duration, vote: Vote) -> NodeVote {
@@ -179,7 +175,7 @@ impl Quorum {
     }
 }
 
-pub(crate) fn no_randomness(operation: &'static str, error: getrandom::Error) -> StoreError {
+fn no_randomness(operation: &'static str, error: getrandom::Error) -> StoreError {
     let message = format!("the operating system gave no random bytes: {error}");
     StoreError::new(StoreErrorKind::Unexpected, operation, message)
 }

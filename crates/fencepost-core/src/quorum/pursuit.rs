@@ -66,6 +66,9 @@ pub(super) struct Node {
     under_way: Vec<u32>,
     /// A request ended without an answer: it may run at any time.
     unsure: bool,
+    /// It granted, and has not said since that it is another's. A stale answer does not say so: an older grant of ours
+    /// may be there.
+    granted: bool,
     in_line: bool,
     trouble: Option<Trouble>,
     latency: Duration,
@@ -79,12 +82,7 @@ impl Node {
 
     /// Something of ours may be there.
     pub(super) fn may_hold(&self) -> bool {
-        self.is_unsettled() || self.in_line || self.until.is_some()
-    }
-
-    /// Until when its grant under this token counts.
-    pub(super) fn until(&self) -> Option<Moment> {
-        self.until
+        self.is_unsettled() || self.in_line || self.granted
     }
 }
 
@@ -230,6 +228,13 @@ impl Pursuit {
         Outcome::Open
     }
 
+    /// Until when each node vouches for this token, and what it may not vouch for.
+    pub(super) fn vouchers(&self, token: FencingToken) -> Vec<(Option<Moment>, Option<FencingToken>)> {
+        let nodes = self.nodes.iter().enumerate();
+        let until = |node, view: &Node| view.until.filter(|_| self.ballot.vote(node) == Vote::Granted(token));
+        nodes.map(|(node, view)| (until(node, view), view.void)).collect()
+    }
+
     /// What each node said, for the guard and for errors.
     pub(super) fn votes(&self, scene: &Scene<'_>) -> Vec<NodeVote> {
         let votes = self.nodes.iter().enumerate().map(|(node, view)| {
@@ -283,6 +288,7 @@ impl Pursuit {
             return;
         }
         view.counted = request;
+        view.granted = true;
         view.until = Some(until);
         view.latency = scene.latency(request);
         self.highest = self.highest.max(Some(token));
@@ -299,6 +305,7 @@ impl Pursuit {
             return;
         }
         view.counted = request;
+        view.granted &= matches!(vote, Vote::Stale(_));
         view.until = None;
         view.latency = scene.latency(request);
         self.ballot.record(node, vote);
@@ -395,7 +402,7 @@ impl Pursuit {
     /// Random, and not shorter than a round takes.
     fn back_off(&self, scene: &Scene<'_>) -> Duration {
         let round = self.nodes.iter().map(|node| node.latency).max().unwrap_or_default();
-        round + scene.quorum.random_below(BACK_OFF_MAX)
+        round + scene.quorum.chance.below(BACK_OFF_MAX)
     }
 
     fn give_back(&mut self, scene: &mut Scene<'_>) {
@@ -409,6 +416,7 @@ impl Pursuit {
             let view = &mut self.nodes[node];
             view.void = view.void.max(Some(token));
             view.until = None;
+            view.granted = false;
             view.in_line = scene.claim.place().is_some();
             view.under_way.push(request);
             self.ballot.record(node, Vote::Refused);

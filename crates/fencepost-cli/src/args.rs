@@ -1,0 +1,227 @@
+//! The command line. The only file that knows the parser.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use fencepost::config::parse_duration;
+
+use crate::exit_code::{ExitCode, TABLE};
+use crate::failure::Failure;
+
+/// The longest word of an error that is worth reading.
+const WORD_CHARS_MAX: usize = 80;
+
+const CONFIGURATION: &str = "\
+Configuration, the first that speaks wins:
+  flags; FENCEPOST_STORE, FENCEPOST_LABEL, FENCEPOST_TTL; ./fencepost.toml;
+  $XDG_CONFIG_HOME/fencepost/fencepost.toml; /etc/fencepost/fencepost.toml; the default, store sqlite:.
+  FENCEPOST_CONFIG or --config names one file to read instead of the three.
+  A file has the keys store, label and ttl.";
+
+const RUN_ENVIRONMENT: &str = "\
+The command finds in its environment:
+  FENCEPOST_LOCK        the name of the lock
+  FENCEPOST_TOKEN       its fencing token, to show to the resource that the lock protects; a reader's starts with r
+  FENCEPOST_OWNER       the secret of this hold; absent where an outer run holds the lock and another lies between
+  FENCEPOST_EXPIRES_AT  when the lease ends unless renewed, for display
+  FENCEPOST_HELD        all locks held by outer runs: a nested run of one of them starts its command at once
+
+On loss the command's process group gets SIGTERM, and SIGKILL before the lease ends; then so does every process below
+it. Durations: 30s, 5m, 1h30m, 250ms; a bare number is seconds.";
+
+/// Distributed locks with a fencing token on every lock.
+#[derive(Parser, Debug)]
+#[command(name = "fencepost", version, propagate_version = true, subcommand_required = true)]
+#[command(after_help = [CONFIGURATION, "\n\n", TABLE].concat(), arg_required_else_help = false, max_term_width = 120)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What every command understands.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct Global {
+    /// Where locks live: sqlite:PATH, or another URL
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) store: Option<String>,
+    /// Read this file instead of searching fencepost.toml
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Answer in JSON
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Say nothing but errors
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+    /// Say what is done
+    #[arg(short, long, global = true)]
+    pub(crate) verbose: bool,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Run a command while holding a lock
+    Run(Run),
+    /// List locks
+    Ls(Ls),
+    /// Show who has a lock and who is in line
+    Show(Show),
+    /// End somebody's hold by force
+    Release(Release),
+    /// Is this token the newest granted?
+    Check(Check),
+    /// Show each setting and where it comes from
+    Config,
+    /// Print completions for a shell
+    Completions(Completions),
+    /// Write the manual pages into a directory
+    Man(Man),
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = [RUN_ENVIRONMENT, "\n\n", TABLE].concat())]
+#[command(override_usage = "fencepost run [OPTIONS] <NAME> -- <CMD>...")]
+pub(crate) struct Run {
+    /// Wait at most so long [default: until the lock is free]
+    #[arg(short, long, value_name = "D", value_parser = parse_duration, allow_hyphen_values = true)]
+    pub(crate) wait: Option<Duration>,
+    /// Do not wait
+    #[arg(short, long, conflicts_with = "wait")]
+    pub(crate) no_wait: bool,
+    /// Share the lock with other readers
+    #[arg(short, long)]
+    pub(crate) shared: bool,
+    /// How long others wait after a crash; renewed at a third of it [default: 30s]
+    #[arg(long, value_name = "D", value_parser = parse_duration, allow_hyphen_values = true)]
+    pub(crate) ttl: Option<Duration>,
+    /// Who we are, for show and for errors [default: host:pid]
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) label: Option<String>,
+    /// Give the lock up after so long [default: 24h]
+    #[arg(long, value_name = "D", value_parser = parse_duration, allow_hyphen_values = true)]
+    pub(crate) max_hold: Option<Duration>,
+    /// Take no place in line; may overtake and be overtaken
+    #[arg(long)]
+    pub(crate) unfair: bool,
+    /// What happens to the command when the lock is lost
+    #[arg(long, value_enum, default_value = "term", value_name = "ACTION")]
+    pub(crate) on_lost: OnLost,
+    /// Time from SIGTERM to SIGKILL on loss, taken from the end of the lease [default: a tenth of the ttl]
+    #[arg(long, value_name = "D", value_parser = parse_duration, allow_hyphen_values = true)]
+    pub(crate) kill_after: Option<Duration>,
+    /// Exit with this code if the lock was not obtained
+    #[arg(short = 'E', long, value_name = "CODE", default_value_t = ExitCode::NOT_OBTAINED.0)]
+    pub(crate) conflict_exit_code: u8,
+    /// Write the outcome to this file, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+    /// The lock
+    pub(crate) name: String,
+    /// The command and its arguments; no shell in between
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// What happens to the command when the lock is lost.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum OnLost {
+    /// SIGTERM at once, SIGKILL before the lease ends
+    Term,
+    /// SIGKILL at once
+    Kill,
+    /// Nothing: it runs on, unprotected
+    Ignore,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Ls {
+    /// Only names that start so
+    #[arg(default_value = "", hide_default_value = true)]
+    pub(crate) prefix: String,
+    /// At most so many
+    #[arg(long, value_name = "N")]
+    pub(crate) limit: Option<usize>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Show {
+    /// The lock
+    pub(crate) name: String,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Release {
+    /// The lock
+    pub(crate) name: String,
+    /// Yes, take it away from whoever has it
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Why, for the logs
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    pub(crate) reason: String,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Check {
+    /// The lock
+    pub(crate) name: String,
+    /// The fencing token
+    pub(crate) token: String,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Completions {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Man {
+    /// The directory
+    pub(crate) dir: PathBuf,
+}
+
+impl Arguments {
+    /// Reads the command line. `Ok(None)`: help or version was asked for, and printed.
+    pub(crate) fn read() -> Result<Option<Self>, Failure> {
+        match Self::try_parse() {
+            Ok(arguments) => Ok(Some(arguments)),
+            Err(error) if !error.use_stderr() => {
+                error.print()?;
+                Ok(None)
+            }
+            Err(error) => Err(Failure::new(ExitCode::USAGE, one_line(&error))),
+        }
+    }
+}
+
+/// The whole command line as data, for manual and completions.
+pub(crate) fn grammar() -> clap::Command {
+    Arguments::command()
+}
+
+/// What the parser says in paragraphs: the error itself, its tips, the usage.
+fn one_line(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let mut paragraphs = text.split("\n\n");
+    let first = paragraphs.next().unwrap_or_default().trim_start_matches("error: ");
+    let tips = paragraphs.filter(|paragraph| paragraph.trim_start().starts_with("tip:"));
+    let line = [first].into_iter().chain(tips).map(flat).collect::<Vec<_>>().join("; ");
+    match text.lines().find_map(|line| line.strip_prefix("Usage: ")) {
+        Some(usage) => format!("{line}; usage: {usage}"),
+        None => format!("{line}; see --help"),
+    }
+}
+
+fn flat(text: &str) -> String {
+    let short = |word: &str| match word.char_indices().nth(WORD_CHARS_MAX) {
+        Some((cut, _)) => format!("{}…", &word[..cut]),
+        None => word.to_owned(),
+    };
+    text.split_whitespace().map(short).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,65 @@
+//! The command below `run`: started so that it cannot outlive us, watched, and ended when the lock is lost.
+
+mod descendants;
+mod lease_watch;
+pub(crate) mod shim;
+pub(crate) mod signals;
+mod supervisor;
+mod terminal;
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use fencepost::store::Moment;
+use fencepost::{AcquireError, LossReason};
+use nix::sys::signal::Signal;
+use nix::unistd::Pid;
+
+use crate::hold::Hold;
+
+pub(crate) use lease_watch::{LeaseWatch, reserve};
+pub(crate) use supervisor::{End, Supervisor};
+
+/// What the main thread waits for, from lock to exit.
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// Somebody signalled us.
+    Signal(Signal),
+    /// Others have the lock; we are in line.
+    Waiting,
+    /// The acquisition ended.
+    Acquired(Result<Hold, AcquireError>),
+    /// The hold ended unasked.
+    Lost(Loss),
+}
+
+/// A hold that ended unasked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Loss {
+    pub(crate) reason: LossReason,
+    /// By then the command must be gone.
+    pub(crate) kill_at: Moment,
+}
+
+/// Starts a command in a process group of its own. To be called on the main thread: the kernel ends the command
+/// with the thread that started it.
+pub(crate) fn start(command: &[OsString], variables: &[(&str, Option<String>)]) -> io::Result<Pid> {
+    descendants::adopt_orphans();
+    let mut shim = Command::new(own_program()?);
+    shim.arg0("fencepost").arg(shim::VERB).arg(std::process::id().to_string()).arg("--").args(command);
+    for (name, value) in variables {
+        match value {
+            Some(value) => shim.env(name, value),
+            None => shim.env_remove(name),
+        };
+    }
+    let child = shim.process_group(0).spawn()?;
+    Ok(Pid::from_raw(i32::try_from(child.id()).expect("BUG: process ids are positive i32")))
+}
+
+/// This very program, even if its file was replaced while we waited for the lock.
+fn own_program() -> io::Result<std::path::PathBuf> {
+    if cfg!(target_os = "linux") { Ok("/proc/self/exe".into()) } else { std::env::current_exe() }
+}

@@ -1,0 +1,11 @@
+//! One verb each.
+
+pub(crate) mod check;
+pub(crate) mod completions;
+pub(crate) mod config;
+pub(crate) mod ls;
+pub(crate) mod man;
+pub(crate) mod release;
+pub(crate) mod run;
+pub(crate) mod show;
+mod state;

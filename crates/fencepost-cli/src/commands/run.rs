@@ -1,0 +1,251 @@
+//! `fencepost run`: lock, run, release.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant, SystemTime};
+
+use fencepost::config::{Setting, Source};
+use fencepost::store::Clock;
+use fencepost::{AcquireError, Blocking, Invalid, Lock, Locks, LossReason, ReleaseOutcome};
+use nix::sys::signal::Signal;
+
+use crate::args::{OnLost, Run};
+use crate::child::{self, End, LeaseWatch, Message, Supervisor, reserve, signals};
+use crate::exit_code::ExitCode;
+use crate::failure::Failure;
+use crate::held::{Held, OuterHold, Told};
+use crate::hold::{Hold, Request};
+use crate::output::say;
+use crate::report::{Outcome, Record, Report, ms};
+use crate::settings::{Settings, checked_name};
+
+/// How long an interrupted run may take to leave the line.
+const LEAVE_MAX: Duration = Duration::from_secs(2);
+/// How long a lost lock may take to be given back: by then nobody counts on it.
+const GIVE_BACK_MAX: Duration = Duration::from_millis(500);
+
+pub(crate) fn run(arguments: Run, mut settings: Settings) -> Result<ExitCode, Failure> {
+    checked_name(&arguments.name)?;
+    if let Some(ttl) = arguments.ttl {
+        settings.config.ttl = Setting::by_flag(ttl, "--ttl");
+    }
+    let report = arguments.report.as_deref().map(Report::prepare).transpose()?;
+    let mut record = Record::new(&arguments.name);
+    let result = Session::open(&arguments, &settings, &mut record).and_then(Session::run);
+    record.ended(&result);
+    if let Some(Err(error)) = report.map(|report| report.write(&record)) {
+        settings.output.note(&format!("cannot write the report: {error}"));
+    }
+    result
+}
+
+/// One `run`, connected.
+struct Session<'a> {
+    arguments: &'a Run,
+    settings: &'a Settings,
+    record: &'a mut Record,
+    clock: Clock,
+    locks: Locks,
+    sender: Sender<Message>,
+    inbox: Receiver<Message>,
+    outer: Held,
+}
+
+impl<'a> Session<'a> {
+    fn open(arguments: &'a Run, settings: &'a Settings, record: &'a mut Record) -> Result<Self, Failure> {
+        let (sender, inbox) = channel();
+        signals::listen(sender.clone()).map_err(|error| Failure::ours("cannot listen to signals", error))?;
+        let clock = Clock::system().map_err(|error| Failure::ours("cannot start the clock", error))?;
+        let ttl = settings.config.ttl.value;
+        let watch = LeaseWatch::new(clock.clone(), ttl, margin(arguments, ttl), sender.clone());
+        record.outcome = Outcome::StoreError;
+        let locks = settings.connect().observer(watch).block()?;
+        Ok(Self { arguments, settings, record, clock, locks, sender, inbox, outer: Held::from_environment() })
+    }
+
+    fn run(mut self) -> Result<ExitCode, Failure> {
+        match self.outer.find(&self.arguments.name, &self.locks)? {
+            Some(outer) => self.run_inside(&outer),
+            None => self.run_alone(),
+        }
+    }
+
+    /// An outer run holds the lock for us, and ends us when it is lost.
+    fn run_inside(&mut self, outer: &OuterHold) -> Result<ExitCode, Failure> {
+        let name = &self.arguments.name;
+        self.record.outcome = Outcome::Refused;
+        if outer.shared && !self.arguments.shared {
+            let cure = "an outer run shares it, and would wait for itself; take it without --shared there";
+            return Err(Failure::from(Invalid::new("name", name, cure)));
+        }
+        self.settings.output.detail(|| format!("{name} is held by an outer run, token {}", outer.token));
+        self.record.token = Some(outer.token.clone());
+        let end = self.run_command(&outer.told(name), &|| Ok(()))?;
+        self.record.outcome = Outcome::Ran;
+        Ok(end.code)
+    }
+
+    fn run_alone(&mut self) -> Result<ExitCode, Failure> {
+        let asked = Instant::now();
+        let hold = self.obtain();
+        self.record.waited(asked.elapsed());
+        let hold = hold?;
+        let (name, token) = (&self.arguments.name, hold.token());
+        let waited = asked.elapsed();
+        self.settings.output.detail(|| format!("acquired {name}, token {token}, waited {} ms", ms(waited)));
+        self.record.token = Some(token.clone());
+        let held = Instant::now();
+        let expires_at = SystemTime::now() + hold.remaining();
+        let expires_at = Some(humantime::format_rfc3339_millis(expires_at).to_string());
+        let told = Told { name: name.clone(), token, owner: Some(hold.expose_owner()), expires_at };
+        let end = match hold.ensure_held() {
+            Ok(()) => self.run_command(&told, &|| hold.ensure_held()),
+            Err(reason) => Ok(End { code: ExitCode::LOST, lost: Some(reason) }),
+        };
+        self.record.held(held.elapsed());
+        match end {
+            Ok(End { code, lost: None }) => {
+                self.record.outcome = Outcome::Ran;
+                self.release(hold);
+                Ok(code)
+            }
+            Ok(End { code, lost: Some(reason) }) => {
+                self.record.lost(reason);
+                self.give_back(hold);
+                self.lost(code, reason)
+            }
+            Err(failure) => {
+                self.release(hold);
+                Err(failure)
+            }
+        }
+    }
+
+    fn obtain(&mut self) -> Result<Hold, Failure> {
+        let request = Request { lock: self.lock(), shared: self.arguments.shared };
+        let sender = self.sender.clone();
+        let acquire = move || {
+            // After an interruption that took too long nobody waits for the answer.
+            let _ = sender.send(Message::Acquired(request.acquire()));
+        };
+        let thread = std::thread::Builder::new().name("acquire".into()).spawn(acquire);
+        thread.map_err(|error| Failure::ours("cannot start a thread", error))?;
+        loop {
+            match self.inbox.recv() {
+                Ok(Message::Acquired(answer)) => return answer.map_err(|error| self.not_obtained(error)),
+                Ok(Message::Waiting) => self.settings.output.detail(|| format!("waiting for {}", self.arguments.name)),
+                Ok(Message::Signal(Signal::SIGCHLD) | Message::Lost(_)) => {}
+                Ok(Message::Signal(signal)) => return Err(self.interrupted(signal)),
+                Err(_) => unreachable!("BUG: this session keeps a sender"),
+            }
+        }
+    }
+
+    fn lock(&self) -> Lock {
+        let Run { name, wait, no_wait, label, max_hold, unfair, .. } = self.arguments;
+        let ttl = self.settings.config.ttl.value;
+        let mut lock = self.locks.lock(name).ttl(ttl).loss_margin(margin(self.arguments, ttl));
+        lock = match wait {
+            Some(wait) => lock.wait_at_most(*wait),
+            None if *no_wait => lock.wait_at_most(Duration::ZERO),
+            None => lock.wait_forever(),
+        };
+        if let Some(label) = label {
+            lock = lock.label(label);
+        }
+        if let Some(limit) = max_hold {
+            lock = lock.max_hold(*limit);
+        }
+        if *unfair { lock.unfair() } else { lock }
+    }
+
+    fn not_obtained(&mut self, error: AcquireError) -> Failure {
+        match error {
+            AcquireError::Busy { .. } => {
+                self.record.outcome = Outcome::NotObtained;
+                let code = ExitCode(self.arguments.conflict_exit_code);
+                match self.settings.output.quiet {
+                    true => Failure::silent(code),
+                    false => Failure::new(code, format!("{}: {error}", self.arguments.name)),
+                }
+            }
+            AcquireError::Invalid(invalid) => {
+                self.record.outcome = Outcome::Refused;
+                self.refused(invalid)
+            }
+            AcquireError::Store(error) => error.into(),
+            other => Failure::new(ExitCode::OURS, other.to_string()),
+        }
+    }
+
+    /// The same words as on the command line, and the place to mend it.
+    fn refused(&self, mut invalid: Invalid) -> Failure {
+        let source = &self.settings.config.ttl.source;
+        match (invalid.field, self.arguments.kill_after) {
+            ("loss_margin", Some(asked)) => {
+                invalid.field = "--kill-after";
+                invalid.value = humantime::format_duration(asked).to_string();
+            }
+            ("max_hold", _) => invalid.field = "--max-hold",
+            ("wait_at_most", _) => {
+                (invalid.field, invalid.cure) = ("--wait", "without it a run waits for as long as it takes".into());
+            }
+            ("ttl", _) if matches!(source, Source::Environment(_) | Source::File(_)) => {
+                return Failure::new(ExitCode::CONFIGURATION, format!("{source}: {invalid}"));
+            }
+            _ => {}
+        }
+        invalid.into()
+    }
+
+    fn interrupted(&mut self, signal: Signal) -> Failure {
+        self.record.outcome = Outcome::Interrupted;
+        let left = self.locks.shutdown(LEAVE_MAX).block();
+        while let Ok(message) = self.inbox.recv_timeout(LEAVE_MAX) {
+            let Message::Acquired(answer) = message else { continue };
+            // Granted at the last moment: it goes back.
+            answer.into_iter().for_each(|hold| self.release(hold));
+            break;
+        }
+        if !left.is_empty() {
+            self.settings.output.note("the store did not confirm that we left the line; our place ends with its lease");
+        }
+        Failure::silent(ExitCode::by_signal(signal as i32))
+    }
+
+    fn run_command(&self, told: &Told, still_held: &dyn Fn() -> Result<(), LossReason>) -> Result<End, Failure> {
+        let leader = child::start(&self.arguments.command, &told.variables(&self.outer))
+            .map_err(|error| Failure::ours("cannot start the command", error))?;
+        Ok(Supervisor::new(leader, &self.inbox, self.clock.clone(), self.arguments.on_lost, still_held).watch())
+    }
+
+    fn release(&self, hold: Hold) {
+        let (name, output) = (&self.arguments.name, self.settings.output);
+        match hold.release() {
+            Ok(ReleaseOutcome::NotHeld(reason)) => {
+                let why = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+                output.note(&format!("{name} was no longer held when it was released{why}"));
+            }
+            Ok(_) => output.detail(|| format!("released {name}")),
+            Err(error) => output.note(&format!("{name} stays locked until its ttl is over: {error}")),
+        }
+    }
+
+    fn give_back(&self, hold: Hold) {
+        drop(hold);
+        let _ = self.locks.shutdown(GIVE_BACK_MAX).block();
+    }
+
+    fn lost(&self, code: ExitCode, reason: LossReason) -> Result<ExitCode, Failure> {
+        let name = &self.arguments.name;
+        if self.arguments.on_lost == OnLost::Ignore {
+            say(&format!("{name} was lost while the command ran on: {reason}"));
+            return Ok(code);
+        }
+        Err(Failure::new(ExitCode::LOST, format!("{name} was lost, the command was ended: {reason}")))
+    }
+}
+
+/// How long before its end the lease counts as lost: the time to end the command.
+fn margin(arguments: &Run, ttl: Duration) -> Duration {
+    arguments.kill_after.map_or(ttl / 10, |kill_after| kill_after.saturating_add(reserve(ttl)))
+}

@@ -1,0 +1,151 @@
+//! What the command of a `run` is told by its environment, and what a nested `run` reads from it.
+//!
+//! `FENCEPOST_HELD` is `name=token` for each lock of the outer runs, joined by commas, names percent-encoded; it holds
+//! no secret. A token is granted once, so a store that shows a holder with exactly this token is the store of the outer
+//! run, however its URL is spelled, and the outer run still holds the lock.
+
+use fencepost::{Blocking, Locks, StoreError};
+
+const HELD: &str = "FENCEPOST_HELD";
+const LOCK: &str = "FENCEPOST_LOCK";
+const TOKEN: &str = "FENCEPOST_TOKEN";
+const OWNER: &str = "FENCEPOST_OWNER";
+const EXPIRES_AT: &str = "FENCEPOST_EXPIRES_AT";
+
+/// Locks held by outer runs, outermost first.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Held(Vec<Entry>);
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Entry {
+    name: String,
+    token: String,
+}
+
+/// A hold that an outer run keeps.
+#[derive(Clone, Debug)]
+pub(crate) struct OuterHold {
+    pub(crate) token: String,
+    pub(crate) shared: bool,
+    /// Known only if no other run lies between.
+    pub(crate) owner: Option<String>,
+    expires_at: Option<String>,
+}
+
+/// What a command is told of the lock it runs under.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pub(crate) name: String,
+    pub(crate) token: String,
+    pub(crate) owner: Option<String>,
+    pub(crate) expires_at: Option<String>,
+}
+
+impl Held {
+    /// What outer runs say. Text that is no list of holds says nothing.
+    pub(crate) fn from_environment() -> Self {
+        std::env::var(HELD).map(|text| Self::parse(&text)).unwrap_or_default()
+    }
+
+    /// The outer hold of this lock, if it is still there.
+    pub(crate) fn find(&self, name: &str, locks: &Locks) -> Result<Option<OuterHold>, StoreError> {
+        let entries: Vec<&Entry> = self.0.iter().filter(|entry| entry.name == name).collect();
+        if entries.is_empty() {
+            return Ok(None);
+        }
+        for holder in locks.inspect(name).block()?.holders {
+            let Some(token) = holder.token else { continue };
+            let token = if holder.shared { format!("r{token}") } else { token.to_string() };
+            if entries.iter().any(|entry| entry.token == token) {
+                let innermost = std::env::var(TOKEN).is_ok_and(|innermost| innermost == token);
+                let told = |variable| innermost.then(|| std::env::var(variable).ok()).flatten();
+                let (owner, expires_at) = (told(OWNER), told(EXPIRES_AT));
+                return Ok(Some(OuterHold { token, shared: holder.shared, owner, expires_at }));
+            }
+        }
+        Ok(None)
+    }
+
+    fn with(&self, name: &str, token: &str) -> Self {
+        let entry = Entry { name: name.to_owned(), token: token.to_owned() };
+        let others = self.0.iter().filter(|other| **other != entry).cloned();
+        Self(others.chain([entry.clone()]).collect())
+    }
+
+    fn parse(text: &str) -> Self {
+        let entry = |part: &str| {
+            let (name, token) = part.split_once('=')?;
+            Some(Entry { name: decoded(name)?, token: token.to_owned() })
+        };
+        Self(text.split(',').filter_map(entry).collect())
+    }
+}
+
+impl std::fmt::Display for Held {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let entries = self.0.iter().map(|entry| format!("{}={}", encoded(&entry.name), entry.token));
+        f.write_str(&entries.collect::<Vec<_>>().join(","))
+    }
+}
+
+impl OuterHold {
+    pub(crate) fn told(&self, name: &str) -> Told {
+        let Self { token, owner, expires_at, .. } = self.clone();
+        Told { name: name.to_owned(), token, owner, expires_at }
+    }
+}
+
+impl Told {
+    /// Every variable with its value; `None`: it must not be there.
+    pub(crate) fn variables(&self, held: &Held) -> [(&'static str, Option<String>); 5] {
+        [
+            (LOCK, Some(self.name.clone())),
+            (TOKEN, Some(self.token.clone())),
+            (OWNER, self.owner.clone()),
+            (EXPIRES_AT, self.expires_at.clone()),
+            (HELD, Some(held.with(&self.name, &self.token).to_string())),
+        ]
+    }
+}
+
+fn encoded(name: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/:".contains(&byte);
+    name.bytes().map(|byte| if plain(byte) { char::from(byte).into() } else { format!("%{byte:02X}") }).collect()
+}
+
+fn decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::new();
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'%' => {
+                let mut digit = || rest.next().and_then(|digit| char::from(digit).to_digit(16));
+                u8::try_from(digit()? * 16 + digit()?).ok()?
+            }
+            other => other,
+        });
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_name_survives_the_environment() {
+        let names = ["a", "order/42", "a,b=c", "100%", "ünïcode ✓", "a b"];
+        let held = names.iter().fold(Held::default(), |held, name| held.with(name, "42"));
+        let text = held.to_string();
+        assert!(text.is_ascii(), "{text}");
+        assert_eq!(Held::parse(&text), held);
+    }
+
+    #[test]
+    fn nonsense_in_the_environment_says_nothing() {
+        for text in ["", ",", "=", "a", "%=1", "%zz=1", "%ff=1"] {
+            let held = Held::parse(text);
+            assert!(held.0.iter().all(|entry| entry.name.is_empty()), "{text:?} became {held:?}");
+        }
+    }
+}

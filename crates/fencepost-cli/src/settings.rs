@@ -1,0 +1,46 @@
+//! What flags, environment and files say together.
+
+use fencepost::config::{Config, Setting, Source};
+use fencepost::store::LockName;
+use fencepost::{Blocking, Connect, Locks};
+
+use crate::args::Global;
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// The settings of one invocation.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) config: Config,
+    pub(crate) output: Output,
+}
+
+impl Settings {
+    pub(crate) fn load(global: Global) -> Result<Self, Failure> {
+        let Global { store, config, json, quiet, verbose } = global;
+        let mut config = Config::load(config.as_deref())?;
+        if let Some(url) = store {
+            config.store = Setting::by_flag(url, "--store");
+        }
+        Ok(Self { config, output: Output { json, quiet, verbose } })
+    }
+
+    /// A connection to be. Says so if nobody chose where locks live, because the default protects one user only.
+    pub(crate) fn connect(&self) -> Connect {
+        if self.config.store.source == Source::Default {
+            let scope = "no store configured: locks are for this user on this machine only; see --store";
+            self.output.note(scope);
+        }
+        self.config.connect()
+    }
+
+    pub(crate) fn open(&self) -> Result<Locks, Failure> {
+        Ok(self.connect().block()?)
+    }
+}
+
+/// A name that a store would take.
+pub(crate) fn checked_name(name: &str) -> Result<(), Failure> {
+    LockName::new(name)?;
+    Ok(())
+}

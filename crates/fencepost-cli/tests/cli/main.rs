@@ -1,0 +1,11 @@
+//! The promises of the command, kept by the real program.
+
+mod bad_input;
+mod configuration;
+mod generated;
+mod loss;
+mod nesting;
+mod queries;
+mod run;
+mod signals;
+mod support;

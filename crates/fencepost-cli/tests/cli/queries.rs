@@ -1,0 +1,83 @@
+//! `ls`, `show`, `release`, `check`.
+
+use serde_json::json;
+
+use crate::support::{HOLD, Place};
+
+#[test]
+fn a_lock_that_nobody_used_is_a_free_lock() {
+    let place = Place::new();
+    let done = place.fencepost(["show", "never used"]).end().with_code(0);
+    assert_eq!(done.stdout, "never used: free, last token -\n");
+    let state = place.json(&["show", "never used"]);
+    assert_eq!(state, json!({"schema": 1, "name": "never used", "holders": [], "waiters": [], "last_token": null}));
+}
+
+#[test]
+fn show_has_holder_and_line() {
+    let place = Place::new();
+    let holder = place.run(&["--label", "job 1", "a"], &HOLD).start_until_it_says("held");
+    let mut waiter = place.run(&["-v", "-s", "--label", "job 2", "a"], &["true"]).start();
+    waiter.until_it_notes("waiting");
+    let state = place.json(&["show", "a"]);
+    assert_eq!(state["holders"][0]["label"], "job 1");
+    assert_eq!(state["holders"][0]["shared"], false);
+    assert_eq!(state["holders"][0]["token"], state["last_token"]);
+    assert!(state["holders"][0]["expires_in_ms"].as_u64().is_some_and(|left| left <= 30_000));
+    assert_eq!((&state["waiters"][0]["label"], &state["waiters"][0]["shared"]), (&json!("job 2"), &json!(true)));
+    let text = place.fencepost(["show", "a"]).end().stdout;
+    assert!(text.contains("HOLDER") && text.contains("job 1") && text.contains("PLACE") && text.contains("job 2"));
+    holder.let_go().with_code(0);
+    waiter.end().with_code(0);
+}
+
+#[test]
+fn ls_is_in_name_order_by_prefix_and_limit() {
+    let place = Place::new();
+    for name in ["job/2", "job/1", "other"] {
+        place.run(&[name], &["true"]).end().with_code(0);
+    }
+    let names = |arguments: &[&str]| -> Vec<String> {
+        let listing = place.json(&[&["ls"], arguments].concat());
+        let locks = listing["locks"].as_array().expect("locks").clone();
+        locks.iter().map(|lock| lock["name"].as_str().expect("a name").to_owned()).collect()
+    };
+    assert_eq!(names(&[]), ["job/1", "job/2", "other"]);
+    assert_eq!(names(&["job/"]), ["job/1", "job/2"]);
+    assert_eq!(names(&["--limit", "1"]), ["job/1"]);
+    assert!(place.fencepost(["ls"]).end().stdout.starts_with("NAME"));
+}
+
+#[test]
+fn output_into_a_closed_pipe_is_no_panic() {
+    let place = Place::new();
+    let shell = format!("{} ls --store sqlite:locks.db; echo code $? >&2", crate::support::PROGRAM);
+    let done = place.program("sh").arguments(["-c", &format!("({shell}) | true")]).end();
+    assert!(!done.stderr.contains("panicked"), "{done:?}");
+}
+
+#[test]
+fn release_asks_for_force() {
+    let place = Place::new();
+    let holder = place.run(&["--label", "job 1", "a"], &HOLD).start_until_it_says("held");
+    place.fencepost(["release", "a"]).end().with_code(2).saying("--force");
+    assert!(!place.is_free("a"));
+    let released = place.json(&["release", "a", "--force", "--reason", "stuck"]);
+    assert_eq!((&released["name"], &released["holder"]["label"]), (&json!("a"), &json!("job 1")));
+    let again = place.fencepost(["release", "a", "--force"]).end().with_code(0);
+    assert_eq!(again.stdout, "a was free\n");
+    drop(holder);
+}
+
+#[test]
+fn check_tells_a_stale_token_from_the_newest() {
+    let place = Place::new();
+    let token = || place.run(&["a"], &["sh", "-c", "echo $FENCEPOST_TOKEN"]).end().stdout.trim().to_owned();
+    let (old, new) = (token(), token());
+    place.fencepost(["check", "a", &new]).end().with_code(0);
+    let stale = place.fencepost(["check", "a", &old]).end().with_code(1);
+    assert!(stale.stdout.contains(&new));
+    let answer = place.json(&["check", "a", &old]);
+    assert_eq!(answer, json!({"schema": 1, "name": "a", "token": old, "stale": true, "seen": new}));
+    place.fencepost(["check", "a", "r5"]).end().with_code(2).saying("token");
+}

@@ -1,0 +1,364 @@
+#compdef fencepost
+
+autoload -U is-at-least
+
+_fencepost() {
+    typeset -A opt_args
+    typeset -a _arguments_options
+    local ret=1
+
+    if is-at-least 5.2; then
+        _arguments_options=(-s -S -C)
+    else
+        _arguments_options=(-s -C)
+    fi
+
+    local context curcontext="$curcontext" state line
+    _arguments "${_arguments_options[@]}" : \
+'--store=[Where locks live\: sqlite\:PATH, or another URL]:URL:_default' \
+'--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
+'--json[Answer in JSON]' \
+'(-v --verbose)-q[Say nothing but errors]' \
+'(-v --verbose)--quiet[Say nothing but errors]' \
+'-v[Say what is done]' \
+'--verbose[Say what is done]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+":: :_fencepost_commands" \
+"*::: :->fencepost" \
+&& ret=0
+    case $state in
+    (fencepost)
+        words=($line[1] "${words[@]}")
+        (( CURRENT += 1 ))
+        curcontext="${curcontext%:*:*}:fencepost-command-$line[1]:"
+        case $line[1] in
+            (run)
+_arguments "${_arguments_options[@]}" : \
+'-w+[Wait at most so long \[default\: until the lock is free\]]:D:_default' \
+'--wait=[Wait at most so long \[default\: until the lock is free\]]:D:_default' \
+'--ttl=[How long others wait after a crash; renewed at a third of it \[default\: 30s\]]:D:_default' \
+'--label=[Who we are, for show and for errors \[default\: host\:pid\]]:TEXT:_default' \
+'--max-hold=[Give the lock up after so long \[default\: 24h\]]:D:_default' \
+'--on-lost=[What happens to the command when the lock is lost]:ACTION:((term\:"SIGTERM at once, SIGKILL before the lease ends"
+kill\:"SIGKILL at once"
+ignore\:"Nothing\: it runs on, unprotected"))' \
+'--kill-after=[Time from SIGTERM to SIGKILL on loss, taken from the end of the lease \[default\: a tenth of the ttl\]]:D:_default' \
+'-E+[Exit with this code if the lock was not obtained]:CODE:_default' \
+'--conflict-exit-code=[Exit with this code if the lock was not obtained]:CODE:_default' \
+'--report=[Write the outcome to this file, as JSON]:FILE:_files' \
+'--store=[Where locks live\: sqlite\:PATH, or another URL]:URL:_default' \
+'--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
+'(-w --wait)-n[Do not wait]' \
+'(-w --wait)--no-wait[Do not wait]' \
+'-s[Share the lock with other readers]' \
+'--shared[Share the lock with other readers]' \
+'--unfair[Take no place in line; may overtake and be overtaken]' \
+'--json[Answer in JSON]' \
+'(-v --verbose)-q[Say nothing but errors]' \
+'(-v --verbose)--quiet[Say nothing but errors]' \
+'-v[Say what is done]' \
+'--verbose[Say what is done]' \
+'-h[Print help (see more with '\''--help'\'')]' \
+'--help[Print help (see more with '\''--help'\'')]' \
+'-V[Print version]' \
+'--version[Print version]' \
+':name -- The lock:_default' \
+'*::command -- The command and its arguments; no shell in between:_default' \
+&& ret=0
+;;
+(ls)
+_arguments "${_arguments_options[@]}" : \
+'--limit=[At most so many]:N:_default' \
+'--store=[Where locks live\: sqlite\:PATH, or another URL]:URL:_default' \
+'--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
+'--json[Answer in JSON]' \
+'(-v --verbose)-q[Say nothing but errors]' \
+'(-v --verbose)--quiet[Say nothing but errors]' \
+'-v[Say what is done]' \
+'--verbose[Say what is done]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+'::prefix -- Only names that start so:_default' \
+&& ret=0
+;;
+(show)
+_arguments "${_arguments_options[@]}" : \
+'--store=[Where locks live\: sqlite\:PATH, or another URL]:URL:_default' \
+'--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
+'--json[Answer in JSON]' \
+'(-v --verbose)-q[Say nothing but errors]' \
+'(-v --verbose)--quiet[Say nothing but errors]' \
+'-v[Say what is done]' \
+'--verbose[Say what is done]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+':name -- The lock:_default' \
+&& ret=0
+;;
+(release)
+_arguments "${_arguments_options[@]}" : \
+'--reason=[Why, for the logs]:TEXT:_default' \
+'--store=[Where locks live\: sqlite\:PATH, or another URL]:URL:_default' \
+'--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
+'--force[Yes, take it away from whoever has it]' \
+'--json[Answer in JSON]' \
+'(-v --verbose)-q[Say nothing but errors]' \
+'(-v --verbose)--quiet[Say nothing but errors]' \
+'-v[Say what is done]' \
+'--verbose[Say what is done]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+':name -- The lock:_default' \
+&& ret=0
+;;
+(check)
+_arguments "${_arguments_options[@]}" : \
+'--store=[Where locks live\: sqlite\:PATH, or another URL]:URL:_default' \
+'--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
+'--json[Answer in JSON]' \
+'(-v --verbose)-q[Say nothing but errors]' \
+'(-v --verbose)--quiet[Say nothing but errors]' \
+'-v[Say what is done]' \
+'--verbose[Say what is done]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+':name -- The lock:_default' \
+':token -- The fencing token:_default' \
+&& ret=0
+;;
+(config)
+_arguments "${_arguments_options[@]}" : \
+'--store=[Where locks live\: sqlite\:PATH, or another URL]:URL:_default' \
+'--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
+'--json[Answer in JSON]' \
+'(-v --verbose)-q[Say nothing but errors]' \
+'(-v --verbose)--quiet[Say nothing but errors]' \
+'-v[Say what is done]' \
+'--verbose[Say what is done]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+&& ret=0
+;;
+(completions)
+_arguments "${_arguments_options[@]}" : \
+'--store=[Where locks live\: sqlite\:PATH, or another URL]:URL:_default' \
+'--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
+'--json[Answer in JSON]' \
+'(-v --verbose)-q[Say nothing but errors]' \
+'(-v --verbose)--quiet[Say nothing but errors]' \
+'-v[Say what is done]' \
+'--verbose[Say what is done]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+':shell -- The shell:(bash elvish fish powershell zsh)' \
+&& ret=0
+;;
+(man)
+_arguments "${_arguments_options[@]}" : \
+'--store=[Where locks live\: sqlite\:PATH, or another URL]:URL:_default' \
+'--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
+'--json[Answer in JSON]' \
+'(-v --verbose)-q[Say nothing but errors]' \
+'(-v --verbose)--quiet[Say nothing but errors]' \
+'-v[Say what is done]' \
+'--verbose[Say what is done]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+':dir -- The directory:_files' \
+&& ret=0
+;;
+(help)
+_arguments "${_arguments_options[@]}" : \
+":: :_fencepost__subcmd__help_commands" \
+"*::: :->help" \
+&& ret=0
+
+    case $state in
+    (help)
+        words=($line[1] "${words[@]}")
+        (( CURRENT += 1 ))
+        curcontext="${curcontext%:*:*}:fencepost-help-command-$line[1]:"
+        case $line[1] in
+            (run)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(ls)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(show)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(release)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(check)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(config)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(completions)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(man)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(help)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+        esac
+    ;;
+esac
+;;
+        esac
+    ;;
+esac
+}
+
+(( $+functions[_fencepost_commands] )) ||
+_fencepost_commands() {
+    local commands; commands=(
+'run:Run a command while holding a lock' \
+'ls:List locks' \
+'show:Show who has a lock and who is in line' \
+'release:End somebody'\''s hold by force' \
+'check:Is this token the newest granted?' \
+'config:Show each setting and where it comes from' \
+'completions:Print completions for a shell' \
+'man:Write the manual pages into a directory' \
+'help:Print this message or the help of the given subcommand(s)' \
+    )
+    _describe -t commands 'fencepost commands' commands "$@"
+}
+(( $+functions[_fencepost__subcmd__check_commands] )) ||
+_fencepost__subcmd__check_commands() {
+    local commands; commands=()
+    _describe -t commands 'fencepost check commands' commands "$@"
+}
+(( $+functions[_fencepost__subcmd__completions_commands] )) ||
+_fencepost__subcmd__completions_commands() {
+    local commands; commands=()
+    _describe -t commands 'fencepost completions commands' commands "$@"
+}
+(( $+functions[_fencepost__subcmd__config_commands] )) ||
+_fencepost__subcmd__config_commands() {
+    local commands; commands=()
+    _describe -t commands 'fencepost config commands' commands "$@"
+}
+(( $+functions[_fencepost__subcmd__help_commands] )) ||
+_fencepost__subcmd__help_commands() {
+    local commands; commands=(
+'run:Run a command while holding a lock' \
+'ls:List locks' \
+'show:Show who has a lock and who is in line' \
+'release:End somebody'\''s hold by force' \
+'check:Is this token the newest granted?' \
+'config:Show each setting and where it comes from' \
+'completions:Print completions for a shell' \
+'man:Write the manual pages into a directory' \
+'help:Print this message or the help of the given subcommand(s)' \
+    )
+    _describe -t commands 'fencepost help commands' commands "$@"
+}
+(( $+functions[_fencepost__subcmd__help__subcmd__check_commands] )) ||
+_fencepost__subcmd__help__subcmd__check_commands() {
+    local commands; commands=()
+    _describe -t commands 'fencepost help check commands' commands "$@"
+}
+(( $+functions[_fencepost__subcmd__help__subcmd__completions_commands] )) ||
+_fencepost__subcmd__help__subcmd__completions_commands() {
+    local commands; commands=()
+    _describe -t commands 'fencepost help completions commands' commands "$@"
+}
+(( $+functions[_fencepost__subcmd__help__subcmd__config_commands] )) ||
+_fencepost__subcmd__help__subcmd__config_commands() {
+    local commands; commands=()
+    _describe -t commands 'fencepost help config commands' commands "$@"
+}
+(( $+functions[_fencepost__subcmd__help__subcmd__help_commands] )) ||
+_fencepost__subcmd__help__subcmd__help_commands() {
+    local commands; commands=()
+    _describe -t commands 'fencepost help help commands' commands "$@"
+}
+(( $+functions[_fencepost__subcmd__help__subcmd__ls_commands] )) ||
+_fencepost__subcmd__help__subcmd__ls_commands() {
+    local commands; commands=()
+    _describe -t commands 'fencepost help ls commands' commands "$@"
+}
+(( $+functions[_fencepost__subcmd__help__subcmd__man_commands] )) ||
+_fencepost__subcmd__help__subcmd__man_commands() {
+    local commands; commands=()
+    _describe -t commands 'fencepost help man commands' commands "$@"
+}
+(( $+functions[_fencepost__subcmd__help__subcmd__release_commands] )) ||
+_fencepost__subcmd__help__subcmd__release_commands() {
+    local commands; commands=()
+    _describe -t commands 'fencepost help release commands' commands "$@"
+}
+(( $+functions[_fencepost__subcmd__help__subcmd__run_commands] )) ||
+_fencepost__subcmd__help__subcmd__run_commands() {
+    local commands; commands=()
+    _describe -t commands 'fencepost help run commands' commands "$@"
+}
+(( $+functions[_fencepost__subcmd__help__subcmd__show_commands] )) ||
+_fencepost__subcmd__help__subcmd__show_commands() {
+    local commands; commands=()
+    _describe -t commands 'fencepost help show commands' commands "$@"
+}
+(( $+functions[_fencepost__subcmd__ls_commands] )) ||
+_fencepost__subcmd__ls_commands() {
+    local commands; commands=()
+    _describe -t commands 'fencepost ls commands' commands "$@"
+}
+(( $+functions[_fencepost__subcmd__man_commands] )) ||
+_fencepost__subcmd__man_commands() {
+    local commands; commands=()
+    _describe -t commands 'fencepost man commands' commands "$@"
+}
+(( $+functions[_fencepost__subcmd__release_commands] )) ||
+_fencepost__subcmd__release_commands() {
+    local commands; commands=()
+    _describe -t commands 'fencepost release commands' commands "$@"
+}
+(( $+functions[_fencepost__subcmd__run_commands] )) ||
+_fencepost__subcmd__run_commands() {
+    local commands; commands=()
+    _describe -t commands 'fencepost run commands' commands "$@"
+}
+(( $+functions[_fencepost__subcmd__show_commands] )) ||
+_fencepost__subcmd__show_commands() {
+    local commands; commands=()
+    _describe -t commands 'fencepost show commands' commands "$@"
+}
+
+if [ "$funcstack[1]" = "_fencepost" ]; then
+    _fencepost "$@"
+else
+    compdef _fencepost fencepost
+fi

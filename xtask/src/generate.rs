@@ -1,0 +1,68 @@
+//! Generated files: man pages and shell completions, written by the command itself and kept in the tree.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::shell;
+
+const MAN: &str = "docs/man";
+const COMPLETIONS: &str = "docs/completions";
+const SHELLS: [&str; 3] = ["bash", "fish", "zsh"];
+
+/// Writes them anew.
+pub(crate) fn write() -> Result<(), String> {
+    let fresh = fresh(&shell::root().join("target/generated"))?;
+    for folder in [MAN, COMPLETIONS] {
+        let folder = shell::root().join(folder);
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    }
+    for (path, text) in fresh {
+        let path = shell::root().join(path);
+        fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Fails if a file in the tree is not what the command writes today.
+pub(crate) fn check() -> Result<(), String> {
+    let fresh = fresh(&shell::root().join("target/generated"))?;
+    let mut kept = BTreeMap::new();
+    for folder in [MAN, COMPLETIONS] {
+        collect(&shell::root().join(folder), folder, &mut kept)?;
+    }
+    let stale: Vec<_> = fresh.iter().filter(|(path, text)| kept.get(*path) != Some(text)).map(|(path, _)| path).collect();
+    let dead: Vec<_> = kept.keys().filter(|path| !fresh.contains_key(*path)).collect();
+    if stale.is_empty() && dead.is_empty() {
+        return Ok(());
+    }
+    Err(format!("generated files are not current: run `cargo xtask generate` ({stale:?} {dead:?})"))
+}
+
+/// What the command writes today, by path in the tree.
+fn fresh(scratch: &Path) -> Result<BTreeMap<PathBuf, Vec<u8>>, String> {
+    shell::cargo(&["build", "--quiet", "--package", "fencepost-cli"])?;
+    let program = shell::root().join("target/debug/fencepost");
+    let _ = fs::remove_dir_all(scratch);
+    fs::create_dir_all(scratch).map_err(|error| format!("{}: {error}", scratch.display()))?;
+    shell::run(Command::new(&program).arg("man").arg(scratch))?;
+    let mut files = BTreeMap::new();
+    collect(scratch, MAN, &mut files)?;
+    for name in SHELLS {
+        let output = Command::new(&program).args(["completions", name]).output();
+        let output = output.map_err(|error| format!("{}: {error}", program.display()))?;
+        files.insert(Path::new(COMPLETIONS).join(format!("fencepost.{name}")), output.stdout);
+    }
+    Ok(files)
+}
+
+fn collect(folder: &Path, named: &str, into: &mut BTreeMap<PathBuf, Vec<u8>>) -> Result<(), String> {
+    let entries = fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    for entry in entries.flatten() {
+        let text = fs::read(entry.path()).map_err(|error| format!("{}: {error}", entry.path().display()))?;
+        into.insert(Path::new(named).join(entry.file_name()), text);
+    }
+    Ok(())
+}
