@@ -2,7 +2,9 @@
 
 mod common;
 
+use std::env;
 use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -16,19 +18,31 @@ fn refusal(file: &str) -> StoreError {
     error
 }
 
-/// A small file system of its own; only root may mount one.
+/// Runs a test that mounts something: as root, or as root of a name space of its own.
+fn as_root(name: &str, test: impl FnOnce()) {
+    if fs::metadata("/proc/self").expect("read").uid() == 0 {
+        return test();
+    }
+    let this = env::current_exe().expect("this program");
+    let run = Command::new("unshare").args(["--map-root-user", "--mount"]).arg(this).args(["--exact", name]).status();
+    assert!(run.expect("unshare(1)").success(), "failed as root of a name space; run it as root to see more");
+}
+
+/// A small file system of its own.
 struct Mount<'a>(&'a Path);
 
 impl<'a> Mount<'a> {
     fn new(at: &'a Path, options: &str) -> Self {
         let mount = Command::new("mount").args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(at).status();
-        assert!(mount.expect("mount(8)").success(), "run this test as root: it mounts a small file system");
+        assert!(mount.expect("mount(8)").success());
         Self(at)
     }
 
+    /// Refused while somebody still has a file open there for writing.
     fn remount(&self, options: &str) {
-        let mount = Command::new("mount").args(["-o", &format!("remount,{options}")]).arg(self.0).status();
-        assert!(mount.expect("mount(8)").success());
+        let options = format!("remount,bind,{options}");
+        let mount = || Command::new("mount").args(["-o", &options]).arg(self.0).output().expect("mount(8)");
+        common::until("remounted", || mount().status.success());
     }
 }
 
@@ -82,52 +96,57 @@ fn a_folder_or_a_missing_folder_is_refused_and_nothing_is_made() {
 
 #[test]
 fn a_read_only_folder_is_refused_and_nothing_is_made() {
-    let place = Place::new();
-    let folder = place.path("small");
-    fs::create_dir(&folder).expect("made");
-    let _mount = Mount::new(&folder, "ro,size=1m");
-    let file = folder.join("locks.db");
-    let error = fencepost_sqlite::connect(file.to_str().expect("UTF-8")).block().expect_err("refused");
-    assert!(error.kind == StoreErrorKind::Denied && error.message.contains("right to write"), "{error}");
-    assert_eq!(folder.read_dir().expect("read").count(), 0);
+    as_root("a_read_only_folder_is_refused_and_nothing_is_made", || {
+        let place = Place::new();
+        let folder = place.path("small");
+        fs::create_dir(&folder).expect("made");
+        let _mount = Mount::new(&folder, "ro,size=1m");
+        let file = folder.join("locks.db");
+        let error = fencepost_sqlite::connect(file.to_str().expect("UTF-8")).block().expect_err("refused");
+        assert!(error.kind == StoreErrorKind::Denied && error.message.contains("right to write"), "{error}");
+        assert_eq!(folder.read_dir().expect("read").count(), 0);
+    });
 }
 
 #[test]
 fn a_file_that_became_read_only_is_denied_until_it_can_be_written_again() {
-    let place = Place::new();
-    let folder = place.path("small");
-    fs::create_dir(&folder).expect("made");
-    let mount = Mount::new(&folder, "size=4m");
-    let file = folder.join("locks.db");
-    let path = file.to_str().expect("UTF-8");
-    drop(fencepost_sqlite::connect(path).block().expect("opens"));
-    common::until("it is closed", || !folder.join("locks.db-wal").exists());
-    mount.remount("ro");
-    assert_eq!(refusal(path).kind, StoreErrorKind::Denied);
-    mount.remount("rw");
-    fencepost_sqlite::connect(path).block().expect("opens again");
+    as_root("a_file_that_became_read_only_is_denied_until_it_can_be_written_again", || {
+        let place = Place::new();
+        let folder = place.path("small");
+        fs::create_dir(&folder).expect("made");
+        let mount = Mount::new(&folder, "size=4m");
+        let file = folder.join("locks.db");
+        let path = file.to_str().expect("UTF-8");
+        drop(fencepost_sqlite::connect(path).block().expect("opens"));
+        mount.remount("ro");
+        assert_eq!(refusal(path).kind, StoreErrorKind::Denied);
+        mount.remount("rw");
+        fencepost_sqlite::connect(path).block().expect("opens again");
+    });
 }
 
 #[test]
 fn a_full_disk_is_said_and_locks_work_again_once_there_is_room() {
-    let place = Place::new();
-    let folder = place.path("small");
-    fs::create_dir(&folder).expect("made");
-    let _mount = Mount::new(&folder, "size=1m");
-    let file = folder.join("locks.db");
-    let locks = fencepost_sqlite::connect(file.to_str().expect("UTF-8")).block().expect("opens");
-    let guard = locks.lock("before").acquire().block().expect("free");
-    let ballast = folder.join("ballast");
-    let filled = std::io::copy(&mut std::io::repeat(1), &mut File::create(&ballast).expect("made"));
-    assert!(filled.is_err(), "the disk is full");
-    // Some steps still fit into the log.
-    let error = (0..10_000).find_map(|n| locks.lock(format!("lock {n}")).acquire().block().err()).expect("no room");
-    let message = error.to_string();
-    assert!(message.contains("locks.db") && message.contains("disk"), "{message}");
-    fs::remove_file(&ballast).expect("removed");
-    drop(locks.lock("after").acquire().block().expect("there is room again"));
-    assert!(guard.is_held());
-    guard.renew().block().expect("still ours");
+    as_root("a_full_disk_is_said_and_locks_work_again_once_there_is_room", || {
+        let place = Place::new();
+        let folder = place.path("small");
+        fs::create_dir(&folder).expect("made");
+        let _mount = Mount::new(&folder, "size=1m");
+        let file = folder.join("locks.db");
+        let locks = fencepost_sqlite::connect(file.to_str().expect("UTF-8")).block().expect("opens");
+        let guard = locks.lock("before").acquire().block().expect("free");
+        let ballast = folder.join("ballast");
+        let filled = std::io::copy(&mut std::io::repeat(1), &mut File::create(&ballast).expect("made"));
+        assert!(filled.is_err(), "the disk is full");
+        // Some steps still fit into the log.
+        let error = (0..10_000).find_map(|n| locks.lock(format!("lock {n}")).acquire().block().err()).expect("no room");
+        let message = error.to_string();
+        assert!(message.contains("locks.db") && message.contains("disk"), "{message}");
+        fs::remove_file(&ballast).expect("removed");
+        drop(locks.lock("after").acquire().block().expect("there is room again"));
+        assert!(guard.is_held());
+        guard.renew().block().expect("still ours");
+    });
 }
 
 #[test]
