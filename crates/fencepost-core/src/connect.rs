@@ -34,6 +34,15 @@ pub fn connect<S: Store>(open: impl FnOnce(Opening) -> Result<Vec<S>, StoreError
     }))
 }
 
+/// The same, for stores that take their time to open.
+pub fn connect_async(
+    open: impl FnOnce(Opening) -> Pin<Box<dyn Future<Output = Result<Vec<Arc<dyn Store>>, StoreError>> + Send>>
+    + Send
+    + 'static,
+) -> Connect {
+    Connect::new(Box::new(open))
+}
+
 /// A connection to be: set what you like, then `.await` it (or `.block()`).
 ///
 /// # Default

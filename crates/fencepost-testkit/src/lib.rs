@@ -4,7 +4,7 @@
 //! - [`faulty`]: a store that loses, delays and duplicates, on a seed.
 //! - [`nodes`]: memory nodes that vote, with or without faults.
 //! - [`recorder`]: a store that writes down every step.
-//! - [`server`]: real servers on free ports, stopped when dropped.
+//! - [`server`]: real servers on free ports, stopped when dropped; [`redis`]: Redis among them.
 //! - [`poll`]: futures polled by hand.
 
 pub mod contract;
@@ -13,4 +13,5 @@ pub mod faulty;
 pub mod nodes;
 pub mod poll;
 pub mod recorder;
+pub mod redis;
 pub mod server;

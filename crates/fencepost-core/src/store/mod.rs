@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use crate::clock::{Alarm, AlarmId, Clock, Moment};
-pub use crate::connect::{Opening, connect};
+pub use crate::connect::{Opening, connect, connect_async};
 pub use crate::error::{StoreError, StoreErrorKind};
 pub use crate::name::{LockName, Owner};
 pub use crate::state::{Holder, LockState, Waiter};

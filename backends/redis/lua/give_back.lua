@@ -1,0 +1,25 @@
+-- Gives back exactly this token; the claim stays in line. KEYS: 1 lock, 2 fence, 3 marker, 4 line, 5 readers.
+-- ARGV: 1 owner, 2 token, 3 tail, 4 pass, 5 mode, 6 turn, 7 ticket, 8 lease, 9 inbox, 10 attempt.
+-- Replies: 1 it was the owner's, 0 it was not.
+local left = redis.call('PTTL', KEYS[3])
+if left < 0 then
+  local value = redis.call('GET', KEYS[1])
+  if value and string.find(value, ARGV[1] .. '|' .. ARGV[2] .. '|', 1, true) == 1 then
+    return redis.call('DEL', KEYS[1])
+  end
+  return 0
+end
+--[[PRELUDE]]
+local own = mine(ARGV[1])
+local exact = own and token_of(own) == ARGV[2]
+if exact then
+  drop(own)
+  own = nil
+end
+raise(tonumber(ARGV[2]))
+-- Only with a token that fits: a late give-back must not bring a claim back into the line that has left it.
+if ARGV[6] == 'L' and not own and fits(tonumber(ARGV[4])) then
+  join(ARGV[1], ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[5], ARGV[3])
+end
+hand_over(ARGV[4])
+return exact and 1 or 0

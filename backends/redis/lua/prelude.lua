@@ -1,0 +1,146 @@
+-- What the slow paths share. KEYS: 1 lock, 2 fence, 3 marker, 4 line, 5 readers. `left` is the marker's PTTL, which is
+-- trust check and clock in one: the marker ends 2^43 ms after 2025-01-01.
+-- Values: exclusive `owner|token|tail`; `~` while readers hold, who are `owner|token|tail` in a sorted set by expiry;
+-- a waiter is `inbox|attempt|lease|mode|tail`. The tail is `attempt|since|label`; nothing here looks into it.
+local call = redis.call
+local now_ms = 8796093022208 - left
+local now = now_ms * 1024
+local v = call('GET', KEYS[1])
+local last = tonumber(call('GET', KEYS[2]) or 0)
+
+local function digits(number) return string.format('%.0f', number) end
+
+-- A proposal may lie this far ahead of the node's clock, or a few steps beyond the last token.
+local function below_ceiling(token) return token <= now + 10240000 or token <= last + 16 end
+local function fits(token) return token > last and token >= now and below_ceiling(token) end
+
+local function set_last(token)
+  last = token
+  call('SET', KEYS[2], digits(token), 'PX', 86400000)
+end
+
+local function raise(token)
+  if token and token > last and below_ceiling(token) then set_last(token) end
+end
+
+local readers = {}
+if v == '~' then
+  call('ZREMRANGEBYSCORE', KEYS[5], '-inf', digits(now_ms))
+  readers = call('ZRANGE', KEYS[5], 0, -1)
+  if #readers == 0 then
+    call('DEL', KEYS[1])
+    v = false
+  end
+end
+
+local function owner_of(value) return string.sub(value, 1, 40) end
+local function token_of(value) return string.match(value, '^[^|]*|(%d+)') end
+
+-- The owner's own grant, if it has one.
+local function mine(owner)
+  if not v then return nil end
+  if v ~= '~' then return owner_of(v) == owner and v or nil end
+  for _, reader in ipairs(readers) do
+    if owner_of(reader) == owner then return reader end
+  end
+  return nil
+end
+
+local function admits(mode) return not v or (mode == 's' and v == '~') end
+
+local function grant(owner, token, mode, life, tail)
+  local value = owner .. '|' .. token .. '|' .. tail
+  if mode == 'x' then
+    v = value
+    call('SET', KEYS[1], v, 'PX', life)
+  else
+    call('ZADD', KEYS[5], digits(now_ms + life), value)
+    readers[#readers + 1] = value
+    local rest = v and call('PTTL', KEYS[1]) or 0
+    v = '~'
+    call('SET', KEYS[1], v, 'PX', digits(math.max(rest, life)))
+    call('PEXPIRE', KEYS[5], digits(math.max(rest, life)))
+  end
+  if tonumber(token) > last then set_last(tonumber(token)) end
+end
+
+-- Takes a grant away without handing over.
+local function drop(value)
+  if v ~= '~' then
+    call('DEL', KEYS[1])
+    v = false
+    return
+  end
+  call('ZREM', KEYS[5], value)
+  local kept = {}
+  for _, reader in ipairs(readers) do
+    if reader ~= value then kept[#kept + 1] = reader end
+  end
+  readers = kept
+  if #readers == 0 then
+    call('DEL', KEYS[1], KEYS[5])
+    v = false
+  end
+end
+
+-- Prolongs a grant; never shortens it.
+local function prolong(value, life)
+  if call('PTTL', KEYS[1]) < life then call('PEXPIRE', KEYS[1], life) end
+  if v == '~' then
+    call('ZADD', KEYS[5], 'GT', digits(now_ms + life), value)
+    if call('PTTL', KEYS[5]) < life then call('PEXPIRE', KEYS[5], life) end
+  end
+end
+
+local function waiter_key(owner) return KEYS[4] .. ':' .. owner end
+
+local function leave_line(owner)
+  if call('ZREM', KEYS[4], owner) == 1 then call('DEL', waiter_key(owner)) end
+end
+
+-- The lowest ticket whose owner was heard of in time; clears away those before it.
+local function live_head()
+  while true do
+    local first = call('ZRANGE', KEYS[4], 0, 0, 'WITHSCORES')
+    if not first[1] then return nil end
+    local waiter = call('GET', waiter_key(first[1]))
+    if waiter then return first[1], tonumber(first[2]), waiter end
+    call('ZREM', KEYS[4], first[1])
+  end
+end
+
+-- Joins the line or keeps the place. False: the line is full.
+local function join(owner, ticket, lease, inbox, attempt, mode, tail)
+  local old = call('GET', waiter_key(owner))
+  if old then
+    local seen = tonumber(string.match(old, '^[^|]*|(%d+)'))
+    if seen > tonumber(attempt) then attempt = digits(seen) end
+  elseif call('ZCARD', KEYS[4]) >= 10000 then
+    return false
+  end
+  call('ZADD', KEYS[4], 'NX', ticket, owner)
+  call('SET', waiter_key(owner), inbox .. '|' .. attempt .. '|' .. lease .. '|' .. mode .. '|' .. tail, 'PX', lease)
+  call('PEXPIRE', KEYS[4], 86400000)
+  return true
+end
+
+-- Gives the free lock to the lowest live ticket under the proposed token, and tells it. Nobody listens at its inbox:
+-- that process is gone, the next ticket's turn.
+local function hand_over(pass)
+  while true do
+    local owner, _, waiter = live_head()
+    if not owner then return end
+    local inbox, attempt, lease, mode, tail = string.match(waiter, '^([^|]*)|(%d+)|(%d+)|([xs])|(.*)$')
+    if not admits(mode) then return end
+    local good = fits(tonumber(pass))
+    local word = good and ('G ' .. owner .. ' ' .. pass .. ' ' .. attempt) or ('W ' .. owner)
+    if call('PUBLISH', inbox, word) == 0 then
+      leave_line(owner)
+    elseif good then
+      leave_line(owner)
+      grant(owner, pass, mode, tonumber(lease), tail)
+    else
+      return
+    end
+  end
+end

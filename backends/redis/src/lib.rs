@@ -1,0 +1,69 @@
+#![doc = include_str!("../README.md")]
+
+mod driver;
+mod greeting;
+mod link;
+mod scripts;
+mod socket;
+mod steps;
+mod store;
+mod url;
+mod wire;
+
+pub use store::RedisNode;
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+
+use fencepost_core::Connect;
+use fencepost_core::store::{Clock, Opening, Store, StoreError, StoreErrorKind, connect_async};
+use url::Config;
+
+/// Connects to `SCHEME:REST`, where the scheme is `redis`, `redis+unix` or `redlock`.
+pub fn connect(scheme: &str, rest: &str) -> Connect {
+    match Config::parse(scheme, rest) {
+        Ok(config) => connect_async(move |opening| Box::pin(open(config, opening))),
+        Err(invalid) => Connect::invalid(invalid),
+    }
+}
+
+/// Marks all nodes of a new cluster as trusted, so that they vote at once.
+///
+/// Only for a cluster that holds no locks: a node that forgot a lock and is trusted all the same may grant it twice.
+///
+/// # Errors
+/// If the URL is not one of Redis, or a node cannot be reached: all of them must be marked.
+pub async fn init(scheme: &str, rest: &str) -> Result<(), StoreError> {
+    let wrong = |message: String| StoreError::new(StoreErrorKind::Misconfigured, "init", message);
+    let mut config = Config::parse(scheme, rest).map_err(|invalid| wrong(invalid.to_string()))?;
+    config.trust_all = true;
+    let clock = Clock::system().map_err(|error| wrong(error.to_string()))?;
+    let (links, handle) = driver::start(&config, &clock).map_err(|error| wrong(error.to_string()))?;
+    poll_fn(|context| handle.settled.poll_all(context.waker()).map_or(Poll::Pending, Poll::Ready)).await;
+    let trouble = links.iter().find_map(|link| {
+        let state = link.state();
+        state.up.is_none().then(|| (link.label.clone(), state.trouble.clone()))
+    });
+    match trouble {
+        Some((label, trouble)) => Err(StoreError::new(trouble.kind, "init", format!("{label}: {}", trouble.message))),
+        None => Ok(()),
+    }
+}
+
+async fn open(config: Config, opening: Opening) -> Result<Vec<Arc<dyn Store>>, StoreError> {
+    let (links, handle) = driver::start(&config, &opening.clock).map_err(|error| {
+        StoreError::new(StoreErrorKind::Unexpected, "connect", format!("cannot start the driver: {error}"))
+    })?;
+    let handle = Arc::new(handle);
+    let largest_ttl = config.quorum.then_some(config.max_ttl);
+    let nodes: Vec<RedisNode> =
+        links.into_iter().map(|link| RedisNode::new(link, largest_ttl, handle.clone())).collect();
+    let up = poll_fn(|context| handle.settled.poll(context.waker()).map_or(Poll::Pending, Poll::Ready)).await;
+    if up == 0 {
+        let trouble = nodes.iter().find_map(|node| node.trouble().map(|trouble| (node.label(), trouble)));
+        let (label, trouble) = trouble.expect("BUG: a server that is not up has a reason");
+        return Err(StoreError::new(trouble.kind, "connect", format!("{label}: {}", trouble.message)));
+    }
+    Ok(nodes.into_iter().map(|node| Arc::new(node) as Arc<dyn Store>).collect())
+}

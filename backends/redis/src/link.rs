@@ -1,0 +1,328 @@
+//! One link to one server, as both sides see it: those who submit steps, and the driver's thread.
+//!
+//! Whoever finds the link idle writes to the socket at once; while answers are under way, commands gather and leave
+//! with the driver's next write. So one task pays no detour, and many tasks share one write.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, UNIX_EPOCH};
+
+use fencepost_core::store::{Clock, Event, FencingToken, Moment, Owner, Reply, Step, StoreErrorKind, Trouble};
+
+use crate::scripts::Script;
+use crate::socket::Socket;
+use crate::steps::{self, Meaning, Read};
+use crate::wire::{self, Value};
+
+/// The most bytes that wait for a slow server, and the most answers.
+const UNSENT_MAX: usize = 8 << 20;
+const WAITING_MAX: usize = 100_000;
+
+/// How often clocks are compared when a link comes up.
+const CLOCK_SAMPLES: u32 = 5;
+/// An answer's own delay makes a clock in it look wrong by less than this.
+const CLOCK_SLACK: Duration = Duration::from_millis(500);
+
+/// What is done with a reply. Runs on the driver's thread.
+type Then = Box<dyn FnOnce(&Arc<Link>, Result<Value, Trouble>) + Send>;
+
+/// A command whose reply has not come.
+pub(crate) enum Waiting {
+    Step { step: Step, meaning: Meaning, reply: Reply, again: Again },
+    Then(Then),
+}
+
+/// What was already tried again for a step, so that nothing is tried for ever.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Again {
+    with_text: bool,
+    after_trust: bool,
+}
+
+pub(crate) struct Link {
+    pub(crate) label: String,
+    pub(crate) prefix: String,
+    pub(crate) inbox: String,
+    pub(crate) clock: Clock,
+    /// Wakes the driver.
+    pub(crate) waker: Arc<mio::Waker>,
+    /// How far the server's calendar is ahead of ours, in microseconds; `i64::MIN`: not known.
+    ahead_us: AtomicI64,
+    state: Mutex<State>,
+}
+
+pub(crate) struct State {
+    pub(crate) up: Option<Up>,
+    /// Why there is no link.
+    pub(crate) trouble: Trouble,
+    pub(crate) listeners: HashMap<Owner, Reply>,
+    /// How to judge a node without a marker; the words of `trust.lua`.
+    pub(crate) trust: Vec<String>,
+}
+
+pub(crate) struct Up {
+    pub(crate) socket: Arc<Socket>,
+    pub(crate) hashes: Vec<(Script, String)>,
+    pub(crate) major: u32,
+    pub(crate) unsent: Vec<u8>,
+    pub(crate) waiting: VecDeque<Waiting>,
+    pub(crate) asked_driver: bool,
+    /// When the server last said something, or was first asked after a silence.
+    pub(crate) heard_at: Moment,
+}
+
+impl Link {
+    pub(crate) fn new(label: String, prefix: String, inbox: String, clock: Clock, waker: Arc<mio::Waker>) -> Self {
+        let trouble = Trouble::new(StoreErrorKind::Unreachable, "not connected yet");
+        let state = State { up: None, trouble, listeners: HashMap::new(), trust: Vec::new() };
+        let ahead_us = AtomicI64::new(i64::MIN);
+        Self { label, prefix, inbox, clock, waker, ahead_us, state: Mutex::new(state) }
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The server's clock, as far as we know.
+    pub(crate) fn server_clock(&self) -> Option<FencingToken> {
+        let ahead = self.ahead_us.load(Ordering::Relaxed);
+        if ahead == i64::MIN {
+            return None;
+        }
+        let wall = self.clock.wall();
+        let shift = Duration::from_micros(ahead.unsigned_abs());
+        let wall = if ahead < 0 { wall.checked_sub(shift) } else { wall.checked_add(shift) };
+        Some(FencingToken::at(wall.unwrap_or(UNIX_EPOCH)))
+    }
+
+    /// Learns the server's clock roughly, from an answer that has it: only if we were far off.
+    fn learn_clock(&self, clock: FencingToken) {
+        let guess = self.server_clock().unwrap_or_else(|| FencingToken::at(self.clock.wall()));
+        let (ahead, behind) = (clock.ahead_of(guess), guess.ahead_of(clock));
+        if ahead.max(behind) > CLOCK_SLACK {
+            let known = self.ahead_us.load(Ordering::Relaxed);
+            let known = if known == i64::MIN { 0 } else { known };
+            let shift = |span: Duration| i64::try_from(span.as_micros()).unwrap_or(i64::MAX / 4);
+            self.ahead_us.store(known + shift(ahead) - shift(behind), Ordering::Relaxed);
+        }
+    }
+
+    /// Compares the server's clock with ours a few times; the quickest answer is the most exact. Places in line are
+    /// ordered by it, over all clients.
+    pub(crate) fn compare_clocks(self: &Arc<Self>, then: impl FnOnce(bool) + Send + 'static) {
+        self.sample_clock(CLOCK_SAMPLES, Duration::MAX, Box::new(then));
+    }
+
+    fn sample_clock(self: &Arc<Self>, left: u32, best: Duration, then: Box<dyn FnOnce(bool) + Send>) {
+        let asked = self.clock.now();
+        self.command(&[b"TIME"], move |link, outcome| {
+            let Ok(value) = outcome else { return then(false) };
+            let took = link.clock.now().since(asked);
+            let mut best = best;
+            if let Some(server) = time_of(&value)
+                && took < best
+            {
+                best = took;
+                let ours = link.clock.wall().duration_since(UNIX_EPOCH).unwrap_or_default();
+                let us = |span: Duration| i64::try_from(span.as_micros()).unwrap_or(i64::MAX / 4);
+                link.ahead_us.store(us(server + took / 2) - us(ours), Ordering::Relaxed);
+            }
+            match left {
+                0 | 1 => then(true),
+                _ => link.sample_clock(left - 1, best, then),
+            }
+        });
+    }
+
+    /// Sends a step about one lock.
+    pub(crate) fn step(self: &Arc<Self>, step: Step, reply: Reply, again: Again) {
+        let clock = self.server_clock().unwrap_or_else(|| FencingToken::at(self.clock.wall()));
+        let (call, meaning) = steps::call(&self.prefix, &self.inbox, clock, &step);
+        let waiting = Waiting::Step { step, meaning, reply, again };
+        self.send(waiting, |up, out| {
+            let text;
+            let script: [&[u8]; 2] = match up.hashes.iter().find(|(script, _)| *script == call.script) {
+                Some((_, hash)) if !again.with_text => [b"EVALSHA", hash.as_bytes()],
+                _ => {
+                    text = call.script.text(up.major);
+                    [b"EVAL", text.as_bytes()]
+                }
+            };
+            let count = call.keys.len().to_string();
+            let mut parts: Vec<&[u8]> = vec![script[0], script[1], count.as_bytes()];
+            parts.extend(call.keys.iter().chain(&call.arguments).map(String::as_bytes));
+            wire::write(out, &parts);
+        });
+    }
+
+    /// Sends any command.
+    pub(crate) fn command(
+        self: &Arc<Self>,
+        parts: &[&[u8]],
+        then: impl FnOnce(&Arc<Link>, Result<Value, Trouble>) + Send + 'static,
+    ) {
+        self.send(Waiting::Then(Box::new(then)), |_, out| wire::write(out, parts));
+    }
+
+    fn send(self: &Arc<Self>, waiting: Waiting, write: impl FnOnce(&Up, &mut Vec<u8>)) {
+        let mut state = self.state();
+        let trouble = match &state.up {
+            None => Some(state.trouble.clone()),
+            Some(up) if up.unsent.len() > UNSENT_MAX || up.waiting.len() > WAITING_MAX => {
+                Some(Trouble::new(StoreErrorKind::TooSlow, "too many requests wait for this server"))
+            }
+            Some(_) => None,
+        };
+        if let Some(trouble) = trouble {
+            drop(state);
+            return self.complete(waiting, Err(trouble));
+        }
+        let up = state.up.as_mut().expect("BUG: just looked at");
+        let idle = up.waiting.is_empty() && up.unsent.is_empty();
+        let mut unsent = std::mem::take(&mut up.unsent);
+        write(up, &mut unsent);
+        up.unsent = unsent;
+        up.waiting.push_back(waiting);
+        if idle {
+            up.heard_at = self.clock.now();
+            // A failure shows on the driver's side too, which then takes the link down.
+            let _ = up.flush();
+        }
+        if !up.unsent.is_empty() && !up.asked_driver {
+            up.asked_driver = true;
+            let _ = self.waker.wake();
+        }
+    }
+
+    /// Acts on a reply. Never called under the lock.
+    pub(crate) fn complete(self: &Arc<Self>, waiting: Waiting, outcome: Result<Value, Trouble>) {
+        match waiting {
+            Waiting::Then(then) => then(self, outcome),
+            Waiting::Step { step, meaning, reply, again } => match outcome {
+                Err(trouble) => reply.answer(Err(trouble)),
+                Ok(Value::Error(text)) if text.starts_with("NOSCRIPT") && !again.with_text => {
+                    self.step(step, reply, Again { with_text: true, ..again });
+                }
+                Ok(value) => self.answer(step, meaning, reply, again, &value),
+            },
+        }
+    }
+
+    fn answer(self: &Arc<Self>, step: Step, meaning: Meaning, reply: Reply, again: Again, value: &Value) {
+        let name = step.name().map(|name| name.as_str().to_owned()).unwrap_or_default();
+        match steps::read(meaning, &name, value) {
+            Read::Answer(answer) => reply.answer(Ok(answer)),
+            Read::Clock(answer, clock) => {
+                self.learn_clock(clock);
+                reply.answer(Ok(answer));
+            }
+            Read::Trouble(trouble) => reply.answer(Err(trouble)),
+            Read::Untrusted if again.after_trust => {
+                reply.answer(Err(Trouble::new(StoreErrorKind::Unexpected, "its marker vanishes again and again")));
+            }
+            // The marker is gone: somebody emptied the server while we were connected.
+            Read::Untrusted => self.judge(move |link, verdict| match verdict {
+                Ok(()) => link.step(step, reply, Again { after_trust: true, ..again }),
+                Err(trouble) => reply.answer(Err(trouble)),
+            }),
+        }
+    }
+
+    /// Asks whether the node may vote.
+    pub(crate) fn judge(self: &Arc<Self>, then: impl FnOnce(&Arc<Link>, Result<(), Trouble>) + Send + 'static) {
+        let words = self.state().trust.clone();
+        let mut parts: Vec<&[u8]> = vec![
+            b"EVAL",
+            crate::scripts::TRUST.as_bytes(),
+            b"2",
+            steps::MARKER.as_bytes(),
+            steps::PROBATION.as_bytes(),
+        ];
+        parts.extend(words.iter().map(String::as_bytes));
+        self.command(&parts, move |link, outcome| then(link, outcome.and_then(|value| trusted(&value))));
+    }
+
+    /// Takes what the server said unasked to whom it concerns.
+    pub(crate) fn pushed(&self, parts: &[Value]) {
+        let [kind, _, word] = parts else { return };
+        if kind.text().as_deref() != Some("message") {
+            return;
+        }
+        let Some(word) = word.text() else { return };
+        let words: Vec<&str> = word.split(' ').collect();
+        let (owner, event) = match words[..] {
+            ["G", owner, token, attempt] => match (token.parse(), attempt.parse()) {
+                (Ok(token), Ok(attempt)) => (owner, Event::HandedOver { token, attempt }),
+                _ => return,
+            },
+            ["W", owner] => (owner, Event::MayPay),
+            _ => return,
+        };
+        let listener = Owner::from_exposed(owner).and_then(|owner| self.state().listeners.get(&owner).cloned());
+        if let Some(listener) = listener {
+            listener.push(event);
+        }
+    }
+
+    /// Hints everybody who waits: pushes may have been lost with the old link.
+    pub(crate) fn hint_all(&self) {
+        let listeners: Vec<Reply> = self.state().listeners.values().cloned().collect();
+        listeners.iter().for_each(|listener| listener.push(Event::MayPay));
+    }
+}
+
+impl Up {
+    /// Writes what can be written now.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        let mut sent = 0;
+        let result = loop {
+            if sent == self.unsent.len() {
+                break Ok(());
+            }
+            match self.socket.write(&self.unsent[sent..]) {
+                Ok(0) => break Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => sent += count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => break Err(error),
+            }
+        };
+        self.unsent.drain(..sent);
+        result
+    }
+}
+
+/// What `trust.lua` says.
+pub(crate) fn trusted(value: &Value) -> Result<(), Trouble> {
+    let parts = match value {
+        Value::Error(text) => return Err(steps::trouble(text)),
+        other => other.array().unwrap_or_default(),
+    };
+    match (parts.first().and_then(Value::number), parts.get(1)) {
+        (Some(1), _) => Ok(()),
+        (Some(0), Some(left)) => {
+            let left = Duration::from_millis(left.number().and_then(|left| u64::try_from(left).ok()).unwrap_or(0));
+            let message = "it may have lost its memory: it votes again when every lease it may have forgotten is over; \
+                           for a new cluster, `fencepost init` trusts it at once";
+            Err(Trouble::new(StoreErrorKind::Quarantined { left }, message))
+        }
+        (Some(2), Some(theirs)) => {
+            let theirs = theirs.text().unwrap_or_default();
+            let message = format!(
+                "it belongs to the cluster {theirs:?}: every client must list the same nodes, spelled alike, with the \
+                 same max_ttl_ms"
+            );
+            Err(Trouble::new(StoreErrorKind::Misconfigured, message))
+        }
+        _ => Err(Trouble::new(StoreErrorKind::Unexpected, format!("an odd reply: {value:?}"))),
+    }
+}
+
+/// What TIME says.
+fn time_of(value: &Value) -> Option<Duration> {
+    let [seconds, micros] = value.array()? else { return None };
+    let seconds = Duration::from_secs(u64::try_from(seconds.number()?).ok()?);
+    Some(seconds + Duration::from_micros(u64::try_from(micros.number()?).ok()?))
+}

@@ -1,0 +1,188 @@
+//! One Redis server as a store.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use fencepost_core::store::{
+    Abilities, Answer, Claim, FencingToken, Listening, LockName, LockState, Mailbox, Moment, Post, Reply, Step, Store,
+    StoreErrorKind, Trouble,
+};
+
+use crate::driver::Handle;
+use crate::link::{Again, Link};
+use crate::steps;
+use crate::wire::Value;
+
+/// One server.
+#[derive(Clone)]
+pub struct RedisNode {
+    link: Arc<Link>,
+    largest_ttl: Option<Duration>,
+    /// Ends the driver's thread with the last node.
+    _driver: Arc<Handle>,
+}
+
+impl RedisNode {
+    pub(crate) fn new(link: Arc<Link>, largest_ttl: Option<Duration>, driver: Arc<Handle>) -> Self {
+        Self { link, largest_ttl, _driver: driver }
+    }
+
+    /// Why the server cannot be used now; `None`: it can.
+    pub(crate) fn trouble(&self) -> Option<Trouble> {
+        let state = self.link.state();
+        state.up.is_none().then(|| state.trouble.clone())
+    }
+}
+
+impl Store for RedisNode {
+    fn abilities(&self) -> Abilities {
+        Abilities {
+            mints: false,
+            queues: true,
+            survives_restart: false,
+            smallest_ttl: Duration::from_millis(50),
+            largest_ttl: self.largest_ttl,
+            answer_within: None,
+        }
+    }
+
+    fn label(&self) -> String {
+        self.link.label.clone()
+    }
+
+    fn submit(&self, step: Step, _deadline: Moment, reply: Reply) {
+        match step {
+            Step::List { prefix, after, limit } => list(&self.link, &prefix, after, limit, reply),
+            step => self.link.step(step, reply, Again::default()),
+        }
+    }
+
+    fn listen(&self, claim: &Arc<Claim>, reply: Reply) -> Listening {
+        self.link.state().listeners.insert(claim.owner, reply);
+        Listening::new(Ear { link: self.link.clone(), claim: claim.clone() })
+    }
+
+    fn clock(&self) -> Option<FencingToken> {
+        self.link.server_clock()
+    }
+}
+
+impl fmt::Debug for RedisNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RedisNode({})", self.link.label)
+    }
+}
+
+struct Ear {
+    link: Arc<Link>,
+    claim: Arc<Claim>,
+}
+
+impl Drop for Ear {
+    fn drop(&mut self) {
+        self.link.state().listeners.remove(&self.claim.owner);
+    }
+}
+
+/// A listing: finds the names with SCAN, then looks at each.
+struct Listing {
+    prefix: String,
+    after: Option<LockName>,
+    limit: usize,
+    names: BTreeSet<String>,
+    reply: Reply,
+}
+
+fn list(link: &Arc<Link>, prefix: &str, after: Option<LockName>, limit: u32, reply: Reply) {
+    let (prefix, limit) = (prefix.to_owned(), limit as usize);
+    // Locks of ours have a fence; those of other libraries only their key.
+    let fences = format!("fp:fence:{{{}*", escaped(&steps::lock_key(&link.prefix, &prefix)));
+    let listing = Listing { prefix, after, limit, names: BTreeSet::new(), reply };
+    scan(link, listing, fences, true, "0".into());
+}
+
+/// Takes away the meaning that characters have in a pattern.
+fn escaped(text: &str) -> String {
+    text.chars().flat_map(|c| if "*?[]\\".contains(c) { vec!['\\', c] } else { vec![c] }).collect()
+}
+
+fn scan(link: &Arc<Link>, mut listing: Listing, pattern: String, of_fences: bool, cursor: String) {
+    let parts: [&[u8]; 6] = [b"SCAN", cursor.as_bytes(), b"MATCH", pattern.as_bytes(), b"COUNT", b"1000"];
+    let next = pattern.clone();
+    link.command(&parts, move |link, outcome| {
+        let (cursor, keys) = match page(outcome) {
+            Ok(page) => page,
+            Err(trouble) => return listing.reply.answer(Err(trouble)),
+        };
+        for key in keys {
+            let name = match of_fences {
+                true => steps::name_of_fence(&link.prefix, &key).map(str::to_owned),
+                false => key.strip_prefix(&link.prefix).map(str::to_owned),
+            };
+            listing.names.extend(name.filter(|name| name.starts_with(&listing.prefix)));
+        }
+        match (cursor.as_str(), of_fences) {
+            ("0", true) => {
+                let locks = format!("{}*", escaped(&steps::lock_key(&link.prefix, &listing.prefix)));
+                scan(link, listing, locks, false, "0".into());
+            }
+            ("0", false) => look_at_each(link, listing),
+            _ => scan(link, listing, next, of_fences, cursor),
+        }
+    });
+}
+
+fn page(outcome: Result<Value, Trouble>) -> Result<(String, Vec<String>), Trouble> {
+    let value = outcome?;
+    if let Value::Error(text) = &value {
+        return Err(steps::trouble(text));
+    }
+    let odd = || Trouble::new(StoreErrorKind::Unexpected, "an odd reply to SCAN");
+    let [cursor, keys] = value.array().ok_or_else(odd)? else { return Err(odd()) };
+    let keys = keys.array().ok_or_else(odd)?.iter().filter_map(Value::text).collect();
+    Ok((cursor.text().ok_or_else(odd)?, keys))
+}
+
+fn look_at_each(link: &Arc<Link>, listing: Listing) {
+    let after = listing.after.as_ref().map(|after| after.as_str().to_owned());
+    let wanted = listing.names.into_iter().filter(|name| after.as_ref().is_none_or(|after| name > after));
+    // A name that is none of ours may be anything; what is no valid name cannot be a lock of ours.
+    let names: Vec<LockName> = wanted.filter_map(|name| LockName::new(name).ok()).take(listing.limit).collect();
+    if names.is_empty() {
+        return listing.reply.answer(Ok(Answer::States(Vec::new())));
+    }
+    let states = Mutex::new((vec![None; names.len()], Some(listing.reply)));
+    let album = Arc::new(Album { states });
+    for (number, name) in names.into_iter().enumerate() {
+        let reply = Reply::new(album.clone(), number, 0);
+        link.step(Step::Inspect { name }, reply, Again::default());
+    }
+}
+
+/// Collects the pictures of a listing; the request's number is the picture's.
+struct Album {
+    states: Mutex<(Vec<Option<LockState>>, Option<Reply>)>,
+}
+
+impl Mailbox for Album {
+    fn post(self: Arc<Self>, post: Post) {
+        let fencepost_core::store::Event::Answer(answer) = post.event else { return };
+        let mut states = self.states.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        match answer {
+            Ok(Answer::State(state)) => states.0[post.node] = Some(state),
+            Ok(_) => {}
+            Err(trouble) => {
+                let reply = states.1.take();
+                drop(states);
+                return reply.into_iter().for_each(|reply| reply.answer(Err(trouble.clone())));
+            }
+        }
+        if states.0.iter().all(Option::is_some) {
+            let (all, reply) = (states.0.drain(..).flatten().collect::<Vec<_>>(), states.1.take());
+            drop(states);
+            reply.into_iter().for_each(|reply| reply.answer(Ok(Answer::States(all.clone()))));
+        }
+    }
+}
