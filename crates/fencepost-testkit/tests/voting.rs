@@ -174,6 +174,22 @@ fn claims_that_split_the_votes_yield_and_one_of_them_wins_at_once() {
 }
 
 #[test]
+fn one_node_that_hands_over_alone_does_not_keep_a_claim_from_asking_the_others() {
+    let (clock, nodes) = world(5, Faults::default());
+    let (first, second) = (locks(&clock, &nodes, "first"), locks(&clock, &nodes, "second"));
+    let guard = first.lock("x").acquire().block().expect("free");
+    let lock = second.lock("x").wait_forever();
+    let mut waiting = pin!(lock.acquire());
+    assert!(poll::once(waiting.as_mut()).is_none());
+    // Four of five hand over too, but their word is lost.
+    nodes.iter().skip(1).for_each(|node| node.set_link(Link::Deaf));
+    drop(guard);
+    nodes.iter().for_each(|node| node.set_link(Link::Up));
+    clock.turn(ANSWER_WITHIN * 2);
+    assert!(poll::once(waiting.as_mut()).expect("decided").expect("granted").is_held());
+}
+
+#[test]
 fn a_client_whose_clock_is_off_neither_poisons_a_lock_nor_is_shut_out() {
     // The nodes say what time it is, so a client learns it; its own calendar does not matter.
     let (clock, nodes) = world(3, Faults::default());

@@ -131,24 +131,26 @@ impl Pursuit {
         if self.patience.is_over(scene.now) {
             return self.give_up(scene);
         }
-        if let Some(round) = self.round
-            && round.deadline <= scene.now
-        {
-            let silent: Vec<usize> = self.ballot.pending().collect();
-            for node in silent {
-                match round.kind {
-                    RoundKind::Asked(request) => {
-                        let within = error::round(scene.latency(request));
-                        let trouble = Trouble::new(StoreErrorKind::TooSlow, format!("no answer within {within:?}"));
-                        self.record_failure(scene, node, request, trouble);
-                    }
-                    RoundKind::Pushed => self.ballot.record(node, Vote::Refused),
+        match self.round {
+            Some(Round { kind: RoundKind::Asked(request), deadline }) if deadline <= scene.now => {
+                let silent: Vec<usize> = self.ballot.pending().collect();
+                for node in silent {
+                    let within = error::round(scene.latency(request));
+                    let trouble = Trouble::new(StoreErrorKind::TooSlow, format!("no answer within {within:?}"));
+                    self.record_failure(scene, node, request, trouble);
+                }
+                return self.decide(scene);
+            }
+            Some(Round { kind: RoundKind::Asked(_), .. }) => {}
+            // The others did not hand over: perhaps they have nothing to hand over any more. Asking tells.
+            Some(Round { kind: RoundKind::Pushed, deadline }) if deadline <= scene.now => {
+                self.open_round(scene, None, false);
+            }
+            Some(Round { kind: RoundKind::Pushed, .. }) | None => {
+                if self.next_try.is_some_and(|next| next <= scene.now) {
+                    self.open_round(scene, None, false);
                 }
             }
-            return self.decide(scene);
-        }
-        if self.next_try.is_some_and(|next| next <= scene.now) {
-            self.open_round(scene, None, false);
         }
         Outcome::Open
     }
@@ -216,7 +218,6 @@ impl Pursuit {
         }
         let deadline = scene.now.plus(scene.quorum.answer_within(scene.claim.ttl));
         self.round = Some(Round { kind: RoundKind::Pushed, deadline });
-        self.next_try = None;
     }
 
     /// A hint that trying again may pay.
