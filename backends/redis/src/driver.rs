@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::task::Waker as TaskWaker;
 use std::time::Duration;
 
@@ -26,6 +26,9 @@ const PAUSE_MAX: Duration = Duration::from_millis(150);
 /// A server that refuses us for what it is, is asked again after so long.
 const REFUSED_PAUSE: Duration = Duration::from_secs(2);
 
+/// Once a majority is up, the other nodes get so much longer before a connection is handed out.
+const LAGGARDS_WITHIN: Duration = Duration::from_millis(30);
+
 /// Keeps the driver's thread going; it ends when this is dropped.
 pub(crate) struct Handle {
     stop: Arc<AtomicBool>,
@@ -43,35 +46,71 @@ impl Drop for Handle {
 /// Which nodes have been tried once, and with what success.
 #[derive(Default)]
 pub(crate) struct Settled {
-    inner: Mutex<(Vec<Option<bool>>, Vec<TaskWaker>)>,
+    inner: Mutex<Trials>,
+}
+
+#[derive(Default)]
+struct Trials {
+    nodes: Vec<Option<bool>>,
+    wakers: Vec<TaskWaker>,
+    /// Since when a majority is up.
+    majority_since: Option<Moment>,
+    /// Those that lag behind were waited for.
+    enough: bool,
 }
 
 impl Settled {
-    fn set(&self, node: usize, up: bool) {
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        inner.0[node] = Some(up || inner.0[node] == Some(true));
-        inner.1.drain(..).for_each(TaskWaker::wake);
+    fn trials(&self) -> MutexGuard<'_, Trials> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `Some` once a majority is up or every node was tried; the number of those that are up.
-    pub(crate) fn poll(&self, waker: &TaskWaker) -> Option<usize> {
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        let up = inner.0.iter().filter(|node| **node == Some(true)).count();
-        if up > inner.0.len() / 2 || inner.0.iter().all(Option::is_some) {
-            return Some(up);
+    fn set(&self, node: usize, up: bool, now: Moment) {
+        let mut trials = self.trials();
+        trials.nodes[node] = Some(up || trials.nodes[node] == Some(true));
+        if trials.up() > trials.nodes.len() / 2 {
+            trials.majority_since.get_or_insert(now);
         }
-        inner.1.push(waker.clone());
+        trials.wakers.drain(..).for_each(TaskWaker::wake);
+    }
+
+    /// When the rest need not be waited for any longer. `None`: there is nothing to wait for.
+    fn enough_at(&self) -> Option<Moment> {
+        let trials = self.trials();
+        trials.majority_since.filter(|_| !trials.enough).map(|since| since.plus(LAGGARDS_WITHIN))
+    }
+
+    fn tick(&self, now: Moment) {
+        if self.enough_at().is_some_and(|at| at <= now) {
+            let mut trials = self.trials();
+            trials.enough = true;
+            trials.wakers.drain(..).for_each(TaskWaker::wake);
+        }
+    }
+
+    /// `Some` once every node was tried, or a majority is up and the others had a moment more: how many are up.
+    pub(crate) fn poll(&self, waker: &TaskWaker) -> Option<usize> {
+        let mut trials = self.trials();
+        if trials.enough || trials.nodes.iter().all(Option::is_some) {
+            return Some(trials.up());
+        }
+        trials.wakers.push(waker.clone());
         None
     }
 
     /// `Some` once every node was tried.
     pub(crate) fn poll_all(&self, waker: &TaskWaker) -> Option<()> {
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        if inner.0.iter().all(Option::is_some) {
+        let mut trials = self.trials();
+        if trials.nodes.iter().all(Option::is_some) {
             return Some(());
         }
-        inner.1.push(waker.clone());
+        trials.wakers.push(waker.clone());
         None
+    }
+}
+
+impl Trials {
+    fn up(&self) -> usize {
+        self.nodes.iter().filter(|node| **node == Some(true)).count()
     }
 }
 
@@ -93,7 +132,7 @@ pub(crate) fn start(config: &Config, clock: &Clock) -> io::Result<(Vec<Arc<Link>
         .collect();
     let links = peers.iter().map(|peer| peer.link.clone()).collect();
     let settled = Arc::new(Settled::default());
-    settled.inner.lock().unwrap_or_else(PoisonError::into_inner).0 = vec![None; peers.len()];
+    settled.trials().nodes = vec![None; peers.len()];
     let stop = Arc::new(AtomicBool::new(false));
     let handle = Handle { stop: stop.clone(), waker, settled: settled.clone() };
     let probation = config.max_ttl.max(table::WINDOW) + Duration::from_secs(1);
@@ -193,6 +232,7 @@ impl Driver {
                 self.attend(number);
             }
             self.introduce_all();
+            self.settled.tick(self.clock.now());
             let nap = self.nap();
             if let Err(error) = self.poll.poll(&mut events, Some(nap))
                 && error.kind() != io::ErrorKind::Interrupted
@@ -229,7 +269,8 @@ impl Driver {
             Stage::Greeting(greeting) => greeting.deadline.since(now),
             Stage::Up => SILENCE_MAX / 4,
         });
-        each.min().unwrap_or(SILENCE_MAX).max(Duration::from_millis(1))
+        let enough = self.settled.enough_at().map(|at| at.since(now));
+        each.chain(enough).min().unwrap_or(SILENCE_MAX).max(Duration::from_millis(1))
     }
 
     /// Does what is due by the clock.
@@ -420,7 +461,10 @@ impl Driver {
         peer.pause = PAUSE_MIN;
         peer.tried = true;
         let settled = self.settled.clone();
-        peer.link.clone().compare_clocks(move |up| settled.set(number, up));
+        peer.link.clone().compare_clocks({
+            let clock = self.clock.clone();
+            move |up| settled.set(number, up, clock.now())
+        });
         peer.link.clone().hint_all();
     }
 
@@ -502,7 +546,7 @@ impl Driver {
         };
         let link = peer.link.clone();
         waiting.into_iter().for_each(|waiting| link.complete(waiting, Err(trouble.clone())));
-        self.settled.set(number, false);
+        self.settled.set(number, false, self.clock.now());
     }
 }
 

@@ -20,7 +20,10 @@ use fencepost_core::Connect;
 use fencepost_core::store::{Clock, Opening, Store, StoreError, StoreErrorKind, connect_async};
 use url::Config;
 
-/// Connects to `SCHEME:REST`, where the scheme is `redis`, `redis+unix` or `redlock`.
+/// The schemes of URLs that lead here.
+pub const SCHEMES: [&str; 3] = ["redis", "redis+unix", "redlock"];
+
+/// Connects to `SCHEME:REST`, where the scheme is one of [`SCHEMES`].
 pub fn connect(scheme: &str, rest: &str) -> Connect {
     match Config::parse(scheme, rest) {
         Ok(config) => connect_async(move |opening| Box::pin(open(config, opening))),
