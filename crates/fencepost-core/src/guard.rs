@@ -3,10 +3,10 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use crate::error::{AcquireError, Lost, NodeVote, ReleaseOutcome, RenewError, StoreError, StoreErrorKind};
+use crate::error::{AcquireError, Lost, NodeVote, ReleaseOutcome, RenewError, StoreError, StoreErrorKind, Vote};
 use crate::grant::Grant;
 use crate::lease::Lease;
 use crate::lock::MAX_HOLD;
@@ -28,7 +28,9 @@ use crate::token::{FencingToken, SharedToken};
 pub struct Guard<G: Grant = FencingToken> {
     course: Arc<Course>,
     token: FencingToken,
-    votes: Vec<NodeVote>,
+    heard: Vec<(Duration, Vote)>,
+    /// Named when somebody asks.
+    votes: OnceLock<Vec<NodeVote>>,
     /// Ended by `release` or `leak`: then `Drop` has nothing left to do.
     ended: bool,
     grant: PhantomData<G>,
@@ -85,8 +87,8 @@ impl<G: Grant> Guard<G> {
     }
 
     fn new(course: Arc<Course>) -> Self {
-        let (token, votes) = course.won().expect("BUG: a guard is made of a lock that was won");
-        Self { course, token, votes, ended: false, grant: PhantomData }
+        let (token, heard) = course.won().expect("BUG: a guard is made of a lock that was won");
+        Self { course, token, heard, votes: OnceLock::new(), ended: false, grant: PhantomData }
     }
 
     /// The lock.
@@ -147,7 +149,7 @@ impl<G: Grant> Guard<G> {
 
     /// Which nodes granted, and how fast. One entry where one server decides.
     pub fn votes(&self) -> &[NodeVote] {
-        &self.votes
+        self.votes.get_or_init(|| self.course.node_votes(&self.heard))
     }
 
     /// The owner's secret as text, for a child process that shall be able to prove the hold.

@@ -10,7 +10,7 @@ use super::hold::{Hold, Upkeep};
 use super::pursuit::{Outcome, Pursuit};
 use super::{Effect, Quorum, Requests, Scene};
 use crate::clock::{Alarm, AlarmId, Moment};
-use crate::error::{AcquireError, LossReason, Lost, NodeVote, ReleaseOutcome, RenewError, StoreError};
+use crate::error::{AcquireError, LossReason, Lost, NodeVote, ReleaseOutcome, RenewError, StoreError, Vote};
 use crate::event::EventKind;
 use crate::state::Holder;
 use crate::store::{Claim, Event, Listening, Mailbox, Post, Reply};
@@ -58,6 +58,9 @@ pub(crate) struct Terms {
     pub(crate) max_hold: Option<Duration>,
     pub(crate) automatic: bool,
 }
+
+/// The token of a hold, and what each node said of it.
+pub(crate) type Won = (FencingToken, Vec<(Duration, Vote)>);
 
 /// The life of one claim. Shared by the future or guard that uses it, the stores' answers and the clock.
 pub(crate) struct Course {
@@ -107,7 +110,7 @@ struct Life {
     phase: Phase,
     /// Why the acquisition ended without the lock.
     refusal: Option<AcquireError>,
-    won: Option<(FencingToken, Vec<NodeVote>)>,
+    won: Option<Won>,
     lost: Option<LossReason>,
 }
 
@@ -221,8 +224,13 @@ impl Course {
     }
 
     /// The token of the hold, and what each node said.
-    pub(crate) fn won(&self) -> Option<(FencingToken, Vec<NodeVote>)> {
+    pub(crate) fn won(&self) -> Option<Won> {
         self.state().life.won.clone()
+    }
+
+    /// The same votes, with the names of the nodes.
+    pub(crate) fn node_votes(&self, votes: &[(Duration, Vote)]) -> Vec<NodeVote> {
+        self.quorum.node_votes(votes)
     }
 
     /// Asks for a renewal now. Answers the number of the round that will end it.
@@ -490,7 +498,7 @@ impl Course {
             Outcome::Open => return,
             Outcome::Won { token, until } => {
                 let nodes = pursuit.vouchers(token);
-                let votes = pursuit.votes(scene);
+                let votes = pursuit.votes();
                 let hold = Hold::new(scene, token, pursuit.highest, nodes, &self.upkeep());
                 scene.tell(EventKind::Acquired { token, remaining: until.since(scene.now) });
                 life.won = Some((token, votes));

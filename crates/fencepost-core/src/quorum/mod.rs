@@ -111,6 +111,12 @@ impl Quorum {
         NodeVote::new(self.nodes[node].label(), latency, vote)
     }
 
+    /// Votes in the order of the nodes, with their names.
+    pub(crate) fn node_votes(&self, votes: &[(Duration, Vote)]) -> Vec<NodeVote> {
+        let named = votes.iter().enumerate();
+        named.map(|(node, (latency, vote))| self.node_vote(node, *latency, vote.clone())).collect()
+    }
+
     /// One error for what several nodes said.
     fn error(&self, operation: &'static str, troubles: Vec<(usize, Duration, Trouble)>) -> StoreError {
         let worst = troubles.iter().map(|(_, _, trouble)| trouble).min_by_key(|trouble| rank(&trouble.kind));

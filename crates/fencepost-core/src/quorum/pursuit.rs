@@ -6,7 +6,7 @@ use super::ballot::{Ballot, Verdict, Vote};
 use super::course::Patience;
 use super::{Scene, majority_until, margin_of};
 use crate::clock::Moment;
-use crate::error::{self, NodeVote, StoreError, StoreErrorKind};
+use crate::error::{self, StoreError, StoreErrorKind};
 use crate::event::EventKind;
 use crate::lease::valid_until;
 use crate::state::Holder;
@@ -236,8 +236,8 @@ impl Pursuit {
         nodes.map(|(node, view)| (until(node, view), view.void)).collect()
     }
 
-    /// What each node said, for the guard and for errors.
-    pub(super) fn votes(&self, scene: &Scene<'_>) -> Vec<NodeVote> {
+    /// What each node said, and how fast.
+    pub(super) fn votes(&self) -> Vec<(Duration, error::Vote)> {
         let votes = self.nodes.iter().enumerate().map(|(node, view)| {
             let vote = match (self.ballot.vote(node), &view.trouble) {
                 (Vote::Granted(_), _) => error::Vote::Granted,
@@ -247,7 +247,7 @@ impl Pursuit {
                 (Vote::Failed, None) => error::Vote::Failed(StoreErrorKind::TooSlow),
                 (Vote::Refused, _) => error::Vote::Refused,
             };
-            scene.quorum.node_vote(node, view.latency, vote)
+            (view.latency, vote)
         });
         votes.collect()
     }
@@ -456,7 +456,7 @@ impl Pursuit {
     }
 
     fn with_votes(&self, scene: &Scene<'_>, error: StoreError) -> StoreError {
-        StoreError { votes: self.votes(scene), ..error }
+        StoreError { votes: scene.quorum.node_votes(&self.votes()), ..error }
     }
 
     fn clock_off(&self, scene: &Scene<'_>) -> StoreError {
