@@ -142,15 +142,20 @@ impl Link {
         let (call, meaning) = steps::call(&self.prefix, &self.inbox, clock, &step);
         let waiting = Waiting::Step { step, meaning, reply, again };
         self.send(waiting, |up, out| {
+            let Some(script) = call.script else {
+                wire::write_head(out, call.count);
+                out.extend_from_slice(&call.words);
+                return;
+            };
             wire::write_head(out, call.count + 3);
-            match up.hashes.iter().find(|(script, _)| *script == call.script) {
+            match up.hashes.iter().find(|(loaded, _)| *loaded == script) {
                 Some((_, hash)) if !again.with_text => {
                     wire::write_word(out, "EVALSHA");
                     wire::write_word(out, hash);
                 }
                 _ => {
                     wire::write_word(out, "EVAL");
-                    wire::write_word(out, &call.script.text(up.major));
+                    wire::write_word(out, &script.text(up.major));
                 }
             }
             wire::write_word(out, &call.keys.to_string());

@@ -19,7 +19,8 @@ const REVOKED: &str = "fp:revoked:";
 
 /// A call of a script: its keys and arguments, ready for the wire.
 pub(crate) struct Call {
-    pub(crate) script: Script,
+    /// `None`: a plain command, its name among the words.
+    pub(crate) script: Option<Script>,
     pub(crate) keys: usize,
     /// How many words, the keys among them.
     pub(crate) count: usize,
@@ -30,14 +31,24 @@ pub(crate) struct Call {
 
 impl Call {
     fn new(script: Script, prefix: &str, name: &str) -> Self {
-        let mut call =
-            Self { script, keys: 0, count: 0, words: Vec::with_capacity(640), draft: String::with_capacity(96) };
+        let mut call = Self::empty(Some(script));
         call.key(format_args!("{prefix}{name}"));
         call.key(format_args!("fp:fence:{{{prefix}{name}}}"));
         call.key(format_args!("{MARKER}"));
         call.key(format_args!("fp:line:{{{prefix}{name}}}"));
         call.key(format_args!("fp:readers:{{{prefix}{name}}}"));
         call
+    }
+
+    /// A script that knows the lock's own key only.
+    fn plain(script: Script, prefix: &str, name: &str) -> Self {
+        let mut call = Self::empty(Some(script));
+        call.key(format_args!("{prefix}{name}"));
+        call
+    }
+
+    fn empty(script: Option<Script>) -> Self {
+        Self { script, keys: 0, count: 0, words: Vec::with_capacity(640), draft: String::with_capacity(96) }
     }
 
     fn key(&mut self, word: fmt::Arguments<'_>) {
@@ -117,6 +128,9 @@ fn place(claim: &Claim) -> (char, u64, u128) {
 
 /// Puts a step about one lock into words. `clock` is what the node's clock says by now, as far as we know.
 pub(crate) fn call(prefix: &str, inbox: &str, clock: FencingToken, step: &Step) -> (Call, Meaning) {
+    if let Some(claim) = step.claim().filter(|claim| !claim.fenced) {
+        return plain(prefix, claim, step);
+    }
     let since = |claim: &Claim| ms(claim.place().map_or(clock, |place| place.ticket.max(clock)));
     let ttl = |claim: &Claim| claim.ttl.as_millis();
     match step {
@@ -187,13 +201,41 @@ pub(crate) fn call(prefix: &str, inbox: &str, clock: FencingToken, step: &Step) 
     }
 }
 
+/// The same for a lock that needs no token: `SET NX PX` and compare-and-delete, as every Redis lock has them.
+fn plain(prefix: &str, claim: &Claim, step: &Step) -> (Call, Meaning) {
+    let (name, owner, ttl) = (claim.name.as_str(), claim.owner.expose(), claim.ttl.as_millis());
+    let call = |script| Call::plain(script, prefix, name).words([format_args!("{owner}")]);
+    match step {
+        Step::Acquire { attempt: 1, token, .. } => {
+            let words = [
+                format_args!("SET"),
+                format_args!("{prefix}{name}"),
+                format_args!("{owner}"),
+                format_args!("NX"),
+                format_args!("PX"),
+                format_args!("{ttl}"),
+            ];
+            (Call::empty(None).words(words), Meaning::Acquire(proposed(*token)))
+        }
+        Step::Acquire { token, .. } => {
+            let call = call(Script::PlainAcquire).words([format_args!("{ttl}")]);
+            (call, Meaning::Acquire(proposed(*token)))
+        }
+        Step::Renew { .. } => (call(Script::PlainRenew).words([format_args!("{ttl}")]), Meaning::Renew),
+        _ => (call(Script::PlainRelease), Meaning::Release),
+    }
+}
+
 /// Reads a reply.
 pub(crate) fn read(meaning: Meaning, name: &str, reply: &Value) -> Read {
     let odd = || Read::Trouble(Trouble::new(StoreErrorKind::Unexpected, format!("an odd reply: {reply:?}")));
     match (meaning, reply) {
         (_, Value::Error(text)) => Read::Trouble(trouble(text)),
         (Meaning::Acquire(_) | Meaning::Renew | Meaning::Evict, Value::Number(-1)) => Read::Untrusted,
-        (Meaning::Acquire(token), Value::Number(1)) => Read::Answer(Answer::Granted { token }),
+        (Meaning::Acquire(token), Value::Number(1) | Value::Text(_)) => Read::Answer(Answer::Granted { token }),
+        (Meaning::Acquire(_), Value::Number(0) | Value::Null) => {
+            Read::Answer(Answer::Held { holder: None, last: None })
+        }
         (Meaning::Acquire(_), Value::Array(parts)) => acquired(parts).unwrap_or_else(odd),
         (Meaning::Renew, Value::Number(1)) => Read::Answer(Answer::Kept),
         (Meaning::Renew, Value::Number(0)) => Read::Answer(Answer::Lost(Loss::TakenOver)),

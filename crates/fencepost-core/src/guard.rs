@@ -63,6 +63,7 @@ impl<G: Grant> Guard<G> {
             mode: G::MODE,
             ttl: lease.ttl,
             turn: Turn::AfterOthers,
+            fenced: G::FENCED,
         };
         let terms =
             Terms { patience: Patience::None, margin: lease.ttl / 10, max_hold: Some(MAX_HOLD), automatic: true };

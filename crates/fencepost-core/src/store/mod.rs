@@ -85,6 +85,8 @@ pub struct Claim {
     pub ttl: Duration,
     /// What happens when others wait.
     pub turn: Turn,
+    /// Nobody will see the token: a store that can lock for less without one may do so.
+    pub fenced: bool,
 }
 
 impl Claim {
@@ -184,15 +186,22 @@ impl Step {
         }
     }
 
-    /// The lock that the step is about; `None` for a listing.
-    pub fn name(&self) -> Option<&LockName> {
+    /// The claim that the step is of; `None` where nobody claims anything.
+    pub fn claim(&self) -> Option<&Claim> {
         match self {
             Self::Acquire { claim, .. }
             | Self::Renew { claim, .. }
             | Self::GiveBack { claim, .. }
-            | Self::Release { claim, .. } => Some(&claim.name),
+            | Self::Release { claim, .. } => Some(claim),
+            Self::Evict { .. } | Self::Inspect { .. } | Self::List { .. } => None,
+        }
+    }
+
+    /// The lock that the step is about; `None` for a listing.
+    pub fn name(&self) -> Option<&LockName> {
+        match self {
             Self::Evict { name, .. } | Self::Inspect { name } => Some(name),
-            Self::List { .. } => None,
+            other => other.claim().map(|claim| &claim.name),
         }
     }
 }
