@@ -4,8 +4,8 @@ use std::fmt::{self, Write as _};
 use std::time::Duration;
 
 use fencepost_core::store::{
-    Answer, Claim, FencingToken, Holder, LockState, Loss, Mode, Owner, Proposal, Step, StoreErrorKind, Trouble, Turn,
-    Waiter,
+    Answer, Claim, FencingToken, Holder, LockState, Loss, Mode, Owner, Proposal, Step, StoreErrorKind, Then, Trouble,
+    Turn, Waiter,
 };
 
 use crate::scripts::Script;
@@ -74,7 +74,9 @@ impl Call {
 pub(crate) enum Meaning {
     Acquire(FencingToken),
     Renew,
-    Release,
+    /// The other claim, if one goes with it, asks for this token.
+    Release(FencingToken),
+    GiveBack,
     Evict,
     Inspect,
 }
@@ -165,14 +167,27 @@ pub(crate) fn call(prefix: &str, inbox: &str, clock: FencingToken, step: &Step) 
             ]);
             (call, Meaning::Renew)
         }
-        Step::Release { claim, raise, pass } => {
+        Step::Release { claim, raise, pass, then } => {
             let call = Call::new(Script::Release, prefix, claim.name.as_str());
-            let owner = claim.owner.expose();
+            let (owner, pass) = (claim.owner.expose(), proposed(*pass));
             let call = match raise {
-                Some(raise) => call.words([format_args!("{owner}"), format_args!("{raise}")]),
-                None => call.words([format_args!("{owner}"), format_args!("")]),
+                Some(raise) => call.words([format_args!("{owner}"), format_args!("{raise}"), format_args!("{pass}")]),
+                None => call.words([format_args!("{owner}"), format_args!(""), format_args!("{pass}")]),
             };
-            (call.words([format_args!("{}", proposed(*pass))]), Meaning::Release)
+            let Some(Then { claim, attempt }) = then else { return (call, Meaning::Release(pass)) };
+            let (turn, ticket, lease) = place(claim);
+            let call = call.words([
+                format_args!("{}", claim.owner.expose()),
+                format_args!("{attempt}|{}|{}", since(claim), claim.label),
+                format_args!("{}", ttl(claim)),
+                format_args!("{}", mode(claim)),
+                format_args!("{turn}"),
+                format_args!("{ticket}"),
+                format_args!("{lease}"),
+                format_args!("{inbox}"),
+                format_args!("{attempt}"),
+            ]);
+            (call, Meaning::Release(pass))
         }
         Step::GiveBack { claim, attempt, token, pass } => {
             let (turn, ticket, lease) = place(claim);
@@ -188,7 +203,7 @@ pub(crate) fn call(prefix: &str, inbox: &str, clock: FencingToken, step: &Step) 
                 format_args!("{inbox}"),
                 format_args!("{attempt}"),
             ]);
-            (call, Meaning::Release)
+            (call, Meaning::GiveBack)
         }
         Step::Evict { name, above } => {
             let above = proposed(*above);
@@ -222,7 +237,7 @@ fn plain(prefix: &str, claim: &Claim, step: &Step) -> (Call, Meaning) {
             (call, Meaning::Acquire(proposed(*token)))
         }
         Step::Renew { .. } => (call(Script::PlainRenew).words([format_args!("{ttl}")]), Meaning::Renew),
-        _ => (call(Script::PlainRelease), Meaning::Release),
+        _ => (call(Script::PlainRelease), Meaning::GiveBack),
     }
 }
 
@@ -240,8 +255,9 @@ pub(crate) fn read(meaning: Meaning, name: &str, reply: &Value) -> Read {
         (Meaning::Renew, Value::Number(1)) => Read::Answer(Answer::Kept),
         (Meaning::Renew, Value::Number(0)) => Read::Answer(Answer::Lost(Loss::TakenOver)),
         (Meaning::Renew, Value::Number(4)) => Read::Answer(Answer::Lost(Loss::Revoked)),
-        (Meaning::Release, Value::Number(1)) => Read::Answer(Answer::Freed),
-        (Meaning::Release, Value::Number(0)) => Read::Answer(Answer::NotHeld),
+        (Meaning::Release(_) | Meaning::GiveBack, Value::Number(1)) => Read::Answer(Answer::Freed),
+        (Meaning::Release(_) | Meaning::GiveBack, Value::Number(0)) => Read::Answer(Answer::NotHeld),
+        (Meaning::Release(pass), Value::Array(parts)) => relayed(pass, name, parts).unwrap_or_else(odd),
         (Meaning::Evict, Value::Array(parts)) => Read::Answer(Answer::Evicted(holders(parts, None))),
         (Meaning::Inspect, Value::Array(parts)) => match state(name, parts) {
             Some(state) => Read::Answer(Answer::State(state)),
@@ -249,6 +265,18 @@ pub(crate) fn read(meaning: Meaning, name: &str, reply: &Value) -> Read {
         },
         _ => odd(),
     }
+}
+
+fn relayed(pass: FencingToken, name: &str, parts: &[Value]) -> Option<Read> {
+    let [freed, reply] = parts else { return None };
+    let freed = freed.number()? == 1;
+    Some(match read(Meaning::Acquire(pass), name, reply) {
+        Read::Answer(answer) => Read::Answer(Answer::Relayed { freed, then: Box::new(answer) }),
+        Read::Clock(answer, clock) => Read::Clock(Answer::Relayed { freed, then: Box::new(answer) }, clock),
+        // The other claim has no place here now; it asks again by itself.
+        Read::Untrusted | Read::Trouble(_) if freed => Read::Answer(Answer::Freed),
+        Read::Untrusted | Read::Trouble(_) => Read::Answer(Answer::NotHeld),
+    })
 }
 
 fn acquired(parts: &[Value]) -> Option<Read> {

@@ -1,11 +1,11 @@
 //! One claim from its first request to its last: runs the machines, keeps their deadlines, answers the futures.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use super::farewell::Farewell;
+use super::farewell::{Farewell, Relay};
 use super::hold::{Hold, Upkeep};
 use super::pursuit::{Outcome, Pursuit};
 use super::{Effect, Quorum, Requests, Scene};
@@ -13,7 +13,7 @@ use crate::clock::{Alarm, AlarmId, Moment};
 use crate::error::{AcquireError, LossReason, Lost, NodeVote, ReleaseOutcome, RenewError, StoreError, Vote};
 use crate::event::EventKind;
 use crate::state::Holder;
-use crate::store::{Claim, Event, Listening, Mailbox, Post, Reply};
+use crate::store::{Claim, Event, Listening, Mailbox, Mode, Post, Proposal, Reply, Then};
 use crate::token::FencingToken;
 
 /// How long an acquisition may wait for others.
@@ -70,6 +70,8 @@ pub(crate) struct Course {
     terms: Terms,
     inbox: Mutex<Inbox>,
     state: Mutex<State>,
+    /// Who goes with our release, and which of its requests that is.
+    successor: OnceLock<(Arc<Course>, u32)>,
 }
 
 /// What waits to be handled. Whoever puts something in while nobody is at work does the work: answers may be posted
@@ -172,7 +174,8 @@ impl Course {
         };
         quorum.enrol(|id| {
             let (inbox, state) = (Mutex::default(), Mutex::new(state));
-            Arc::new(Self { id, claim: Arc::new(claim), quorum: quorum.clone(), terms, inbox, state })
+            let successor = OnceLock::new();
+            Arc::new(Self { id, claim: Arc::new(claim), quorum: quorum.clone(), terms, inbox, state, successor })
         })
     }
 
@@ -349,10 +352,12 @@ impl Course {
     /// Decides under the lock, does outside it.
     fn work(self: &Arc<Self>, input: Input) {
         if matches!(input, Input::Begin) {
-            self.listen();
+            let listening = self.listen();
+            self.state().listening = listening;
         }
         let mut effects = Vec::new();
         let now = self.quorum.clock.now();
+        let relay = if matches!(input, Input::Leave) { self.relay(now) } else { None };
         let (wakers, heard, left_line, parted, done) = {
             let mut guard = self.state();
             let state = &mut *guard;
@@ -360,7 +365,7 @@ impl Course {
             let requests = &mut state.requests;
             let (quorum, claim) = (&*self.quorum, &self.claim);
             let mut scene = Scene { quorum, claim, now, requests, effects: &mut effects };
-            self.handle(&mut state.life, &mut scene, input);
+            self.handle(&mut state.life, &mut scene, input, relay);
             let changed = state.signs() != signs;
             self.set_alarm(state);
             let ends_listening = !matches!(state.life.phase, Phase::Lined | Phase::Pursuing(_));
@@ -375,6 +380,11 @@ impl Course {
         for effect in effects {
             match effect {
                 Effect::Tell(kind) => self.tell(kind),
+                Effect::PassOn { node, answer } => {
+                    if let Some((next, request)) = self.successor.get() {
+                        next.push(Input::Post(Post { node, request: *request, event: Event::Answer(answer) }));
+                    }
+                }
                 Effect::Send { node, request, step, deadline } => {
                     let reply = Reply::new(self.clone(), node, request);
                     self.quorum.nodes[node].submit(step, deadline, reply);
@@ -396,7 +406,6 @@ impl Course {
 
     /// From here on another claim of this process may contend.
     fn has_left_line(&self, state: &State) -> bool {
-        use crate::store::Mode;
         match &state.life.phase {
             Phase::Lined | Phase::Pursuing(_) => false,
             Phase::Held(hold) => self.claim.mode == Mode::Shared || hold.lost.is_some(),
@@ -404,17 +413,49 @@ impl Course {
         }
     }
 
-    fn listen(self: &Arc<Self>) {
+    fn listen(self: &Arc<Self>) -> Vec<Listening> {
         if self.claim.place().is_none() || !self.quorum.abilities.queues {
-            return;
+            return Vec::new();
         }
         let nodes = self.quorum.nodes.iter().enumerate();
-        let listening = nodes.map(|(node, store)| store.listen(&self.claim, Reply::new(self.clone(), node, 0)));
-        let listening = listening.collect();
-        self.state().listening = listening;
+        nodes.map(|(node, store)| store.listen(&self.claim, Reply::new(self.clone(), node, 0))).collect()
     }
 
-    fn handle(&self, life: &mut Life, scene: &mut Scene<'_>, input: Input) {
+    /// The next claim of this process goes with our release: one step instead of two, still in the order of tickets.
+    fn relay(&self, now: Moment) -> Option<Relay> {
+        let raise = match &self.state().life.phase {
+            Phase::Held(hold) if hold.lost.is_none() && self.claim.mode == Mode::Exclusive => hold.raise(),
+            _ => return None,
+        };
+        let next = self.quorum.line.after(self)?;
+        let pass = self.quorum.proposal(Some(raise));
+        let attempt = next.begin_relayed(now, pass)?;
+        let then = Then { claim: next.claim.clone(), attempt };
+        self.successor.set((next, attempt)).ok()?;
+        Some(Relay { then, pass, request: None })
+    }
+
+    /// Starts to acquire by another claim's release. `None`: it does not wait for its turn any more.
+    fn begin_relayed(self: &Arc<Self>, now: Moment, pass: Proposal) -> Option<u32> {
+        // Before any node can push.
+        let listening = self.listen();
+        let mut guard = self.state();
+        let state = &mut *guard;
+        if !matches!(state.life.phase, Phase::Lined) || self.terms.patience.is_over(now) {
+            return None;
+        }
+        state.listening = listening;
+        let (quorum, claim) = (&*self.quorum, &self.claim);
+        let mut effects = Vec::new();
+        let mut scene = Scene { quorum, claim, now, requests: &mut state.requests, effects: &mut effects };
+        let mut pursuit = Pursuit::new(scene.nodes(), self.terms.patience, self.terms.margin);
+        let attempt = pursuit.begin_relayed(&mut scene, pass);
+        state.life.phase = Phase::Pursuing(pursuit);
+        self.set_alarm(state);
+        Some(attempt)
+    }
+
+    fn handle(&self, life: &mut Life, scene: &mut Scene<'_>, input: Input, relay: Option<Relay>) {
         match (&mut life.phase, input) {
             (Phase::Done(_), _) => {}
             (phase, Input::Abandon) => *phase = Phase::Done(None),
@@ -466,7 +507,7 @@ impl Course {
                     Input::Renew => hold.renew(scene),
                     Input::Leave => {
                         scene.tell(EventKind::Releasing);
-                        let mut farewell = Farewell::of_hold(scene, hold.raise(), hold.lost);
+                        let mut farewell = Farewell::of_hold(scene, hold.raise(), hold.lost, relay);
                         farewell.tick(scene);
                         life.phase = Phase::Leaving(farewell);
                         return;
@@ -477,8 +518,8 @@ impl Course {
             }
             (Phase::Leaving(farewell), input) => {
                 match input {
-                    Input::Post(Post { node, event: Event::Answer(answer), .. }) => {
-                        farewell.answered(scene, node, answer);
+                    Input::Post(Post { node, request, event: Event::Answer(answer) }) => {
+                        farewell.answered(scene, node, request, answer);
                     }
                     Input::Tick => farewell.tick(scene),
                     _ => {}

@@ -26,7 +26,7 @@ use crate::error::{NodeVote, StoreError, StoreErrorKind, Vote};
 use crate::event::{EventKind, Herald};
 use crate::name::Owner;
 use crate::store::table::WINDOW;
-use crate::store::{Abilities, Claim, Proposal, Step, Store, Trouble};
+use crate::store::{Abilities, Answer, Claim, Proposal, Step, Store, Trouble};
 use crate::token::FencingToken;
 
 pub(crate) use chance::Chance;
@@ -220,8 +220,18 @@ fn rank(kind: &StoreErrorKind) -> u8 {
 
 /// What a machine wants done. Machines decide; the course does, outside its lock.
 enum Effect {
-    Send { node: usize, request: u32, step: Step, deadline: Moment },
+    Send {
+        node: usize,
+        request: u32,
+        step: Step,
+        deadline: Moment,
+    },
     Tell(EventKind),
+    /// What a node said to the claim that went with our release.
+    PassOn {
+        node: usize,
+        answer: Result<Answer, Trouble>,
+    },
 }
 
 /// How many sendings a claim remembers. A waiter asks three times per lease, so far fewer would do.

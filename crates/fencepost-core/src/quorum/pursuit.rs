@@ -121,6 +121,18 @@ impl Pursuit {
         Outcome::Open
     }
 
+    /// The first attempt, carried to the nodes by another claim's release under this token.
+    pub(super) fn begin_relayed(&mut self, scene: &mut Scene<'_>, pass: Proposal) -> u32 {
+        let request = scene.new_request();
+        if let Proposal::Exactly(token) = pass {
+            self.highest = self.highest.max(Some(token));
+        }
+        // The store was there for the one before us.
+        self.answered = true;
+        self.await_answers(scene, request);
+        request
+    }
+
     /// The earliest moment at which something is due.
     pub(super) fn next_wake(&self) -> Option<Moment> {
         let round = self.round.map(|round| round.deadline);
@@ -256,12 +268,16 @@ impl Pursuit {
     fn open_round(&mut self, scene: &mut Scene<'_>, floor: Option<FencingToken>, unify: bool) {
         let request = scene.new_request();
         let token = self.propose(scene, floor);
-        self.ballot.reset();
+        self.await_answers(scene, request);
         for node in 0..scene.nodes() {
-            self.nodes[node].under_way.push(request);
             let claim = scene.claim.clone();
             scene.send(node, request, Step::Acquire { claim, attempt: request, token, unify });
         }
+    }
+
+    fn await_answers(&mut self, scene: &Scene<'_>, request: u32) {
+        self.ballot.reset();
+        self.nodes.iter_mut().for_each(|node| node.under_way.push(request));
         let deadline = scene.now.plus(scene.quorum.answer_within(scene.claim.ttl));
         self.round = Some(Round { kind: RoundKind::Asked(request), deadline });
         self.next_try = None;

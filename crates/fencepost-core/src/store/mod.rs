@@ -149,6 +149,9 @@ pub enum Step {
         raise: Option<FencingToken>,
         /// The token for the next in line.
         pass: Proposal,
+        /// Another claim of the same process, which takes part at once: release and acquire in one step, still in the
+        /// order of tickets.
+        then: Option<Then>,
     },
     /// Throw out whoever holds it; their next renewal is answered with [`Loss::Revoked`].
     Evict {
@@ -206,6 +209,15 @@ impl Step {
     }
 }
 
+/// Who asks for the lock in the same step that releases it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Then {
+    /// The claim.
+    pub claim: Arc<Claim>,
+    /// Its attempt.
+    pub attempt: u32,
+}
+
 /// What a step found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Answer {
@@ -236,6 +248,13 @@ pub enum Answer {
     Freed,
     /// To `GiveBack` and `Release`: it was not the owner's.
     NotHeld,
+    /// To `Release` with another claim behind it.
+    Relayed {
+        /// It was the owner's.
+        freed: bool,
+        /// What the other claim is answered, as to its own `Acquire`.
+        then: Box<Answer>,
+    },
     /// To `Evict`: who was thrown out.
     Evicted(Vec<Holder>),
     /// To `Inspect`.
