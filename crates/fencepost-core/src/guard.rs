@@ -47,6 +47,17 @@ impl Drop for Unfinished {
     }
 }
 
+/// Lets go of an adopted lease unless it proved to be ours: until then giving up must not release it, nor renew it.
+struct Unproven(Option<Arc<Course>>);
+
+impl Drop for Unproven {
+    fn drop(&mut self) {
+        if let Some(course) = self.0.take() {
+            course.abandon();
+        }
+    }
+}
+
 impl<G: Grant> Guard<G> {
     pub(crate) async fn acquired(course: Arc<Course>) -> Result<Self, AcquireError> {
         let mut unfinished = Unfinished(Some(course.clone()));
@@ -71,20 +82,10 @@ impl<G: Grant> Guard<G> {
             let message = "this connection is shutting down; it takes no new claims";
             StoreError::new(StoreErrorKind::Unsupported, "adopt", message)
         })?;
-        let mut guard = Self::new(course.clone());
-        // Until it is known to be ours, giving up must not release it.
-        guard.ended = true;
-        let renewed = poll_fn(|context| course.poll_renewed(1, context)).await;
-        match renewed {
-            Ok(_) => {
-                guard.ended = false;
-                Ok(guard)
-            }
-            Err(error) => {
-                course.abandon();
-                Err(error)
-            }
-        }
+        let mut unproven = Unproven(Some(course.clone()));
+        poll_fn(|context| course.poll_renewed(1, context)).await?;
+        unproven.0 = None;
+        Ok(Self::new(course))
     }
 
     fn new(course: Arc<Course>) -> Self {

@@ -1,7 +1,7 @@
 //! One claim from its first request to its last: runs the machines, keeps their deadlines, answers the futures.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ pub(crate) struct Course {
     inbox: Mutex<Inbox>,
     state: Mutex<State>,
     /// Who goes with our release, and which of its requests that is.
-    successor: OnceLock<(Arc<Course>, u32)>,
+    successor: OnceLock<(Weak<Course>, u32)>,
 }
 
 /// What waits to be handled. Whoever puts something in while nobody is at work does the work: answers may be posted
@@ -198,10 +198,9 @@ impl Course {
 
     /// The end of the hold, if it ended unasked. Loss is judged by the clock, at every poll.
     pub(crate) fn poll_lost(self: &Arc<Self>, context: &Context<'_>) -> Poll<Lost> {
-        match self.lost() {
-            Some(lost) => Poll::Ready(lost),
-            None => self.state().wait(context),
-        }
+        // First the waker, then the question: a loss between the two must wake it.
+        let waiting = self.state().wait(context);
+        self.lost().map_or(waiting, Poll::Ready)
     }
 
     pub(crate) fn lost(self: &Arc<Self>) -> Option<Lost> {
@@ -251,10 +250,11 @@ impl Course {
         round: u64,
         context: &Context<'_>,
     ) -> Poll<Result<Duration, RenewError>> {
+        let waiting = self.state().wait(context);
         if let Some(lost) = self.lost() {
             return Poll::Ready(Err(lost.into()));
         }
-        let mut state = self.state();
+        let state = self.state();
         let Phase::Held(hold) = &state.life.phase else {
             let lost = Lost::new(self.claim.name.as_str(), LossReason::Expired);
             return Poll::Ready(Err(lost.into()));
@@ -262,7 +262,7 @@ impl Course {
         match &hold.last_round {
             Some(Ok(())) if hold.rounds >= round => Poll::Ready(Ok(hold.remaining(self.quorum.clock.now()))),
             Some(Err(error)) if hold.rounds >= round => Poll::Ready(Err(error.clone().into())),
-            _ => state.wait(context),
+            _ => waiting,
         }
     }
 
@@ -326,32 +326,45 @@ impl Course {
     }
 
     fn push(self: &Arc<Self>, input: Input) {
+        let mut next = self.drive(input);
+        // Not by recursion: a long line of claims may end at one moment.
+        while let Some(course) = next {
+            next = course.drive(Input::Begin);
+        }
+    }
+
+    /// Answers whose turn it is now in the process's own line, if that has changed.
+    fn drive(self: &Arc<Self>, input: Input) -> Option<Arc<Self>> {
+        let mut next = None;
         {
             let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
             inbox.leave |= matches!(input, Input::Leave);
             inbox.stop |= matches!(input, Input::Stop);
             inbox.inputs.push_back(input);
             if inbox.at_work {
-                return;
+                return None;
             }
             inbox.at_work = true;
         }
+        let shift = Shift(self);
         loop {
             let input = {
                 let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
                 let Some(input) = inbox.inputs.pop_front() else {
                     inbox.at_work = false;
-                    return;
+                    std::mem::forget(shift);
+                    return next;
                 };
                 input
             };
-            self.work(input);
+            next = self.work(input).or(next);
         }
     }
 
     /// Decides under the lock, does outside it.
-    fn work(self: &Arc<Self>, input: Input) {
-        if matches!(input, Input::Begin) {
+    fn work(self: &Arc<Self>, input: Input) -> Option<Arc<Self>> {
+        // A claim that came along with a release has begun already.
+        if matches!(input, Input::Begin) && matches!(self.state().life.phase, Phase::Lined) {
             let listening = self.listen();
             self.state().listening = listening;
         }
@@ -381,7 +394,9 @@ impl Course {
             match effect {
                 Effect::Tell(kind) => self.tell(kind),
                 Effect::PassOn { node, answer } => {
-                    if let Some((next, request)) = self.successor.get() {
+                    if let Some((next, request)) = self.successor.get()
+                        && let Some(next) = next.upgrade()
+                    {
                         next.push(Input::Post(Post { node, request: *request, event: Event::Answer(answer) }));
                     }
                 }
@@ -392,9 +407,7 @@ impl Course {
             }
         }
         // After the release was sent, so that the next claim of this process finds the lock free.
-        if left_line && let Some(next) = self.quorum.line.leave(self) {
-            next.push(Input::Begin);
-        }
+        let next = left_line.then(|| self.quorum.line.leave(self)).flatten();
         if done {
             self.quorum.strike_off(self.id);
         }
@@ -402,6 +415,7 @@ impl Course {
             self.quorum.tell_of_parting();
         }
         wakers.into_iter().for_each(Waker::wake);
+        next
     }
 
     /// From here on another claim of this process may contend.
@@ -431,7 +445,7 @@ impl Course {
         let pass = self.quorum.proposal(Some(raise));
         let attempt = next.begin_relayed(now, pass)?;
         let then = Then { claim: next.claim.clone(), attempt };
-        self.successor.set((next, attempt)).ok()?;
+        self.successor.set((Arc::downgrade(&next), attempt)).ok()?;
         Some(Relay { then, pass, request: None })
     }
 
@@ -540,8 +554,10 @@ impl Course {
             Outcome::Won { token, until } => {
                 let nodes = pursuit.vouchers(token);
                 let votes = pursuit.votes();
-                let hold = Hold::new(scene, token, pursuit.highest, nodes, &self.upkeep());
+                let mut hold = Hold::new(scene, token, pursuit.highest, nodes, &self.upkeep());
                 scene.tell(EventKind::Acquired { token, remaining: until.since(scene.now) });
+                // A hand-over is renewed before anybody can leak it.
+                hold.tick(scene);
                 life.won = Some((token, votes));
                 life.phase = Phase::Held(hold);
                 return;
@@ -618,6 +634,15 @@ impl Pursuit {
             Event::HandedOver { token, attempt } => self.handed_over(scene, post.node, token, attempt),
             Event::MayPay => self.hint(scene),
         }
+    }
+}
+
+/// Somebody is at work. A panic, such as one in a subscriber of `tracing`, must not leave the claim without anybody.
+struct Shift<'a>(&'a Course);
+
+impl Drop for Shift<'_> {
+    fn drop(&mut self) {
+        self.0.inbox.lock().unwrap_or_else(PoisonError::into_inner).at_work = false;
     }
 }
 

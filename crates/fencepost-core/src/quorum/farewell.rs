@@ -20,6 +20,8 @@ pub(super) struct Farewell {
     lost: Option<LossReason>,
     verdict_by: Moment,
     next_send: Moment,
+    /// Answers to earlier requests say nothing of the release.
+    first_request: u32,
     pause: Duration,
     /// From here on nothing of ours can be left in any store.
     give_up_at: Moment,
@@ -82,6 +84,7 @@ impl Farewell {
             lost,
             verdict_by: scene.now.plus(pause),
             next_send: scene.now,
+            first_request: scene.requests.last + 1,
             pause,
             give_up_at: scene.now.plus(scene.claim.ttl * 2),
             verdict: None,
@@ -106,6 +109,9 @@ impl Farewell {
 
     pub(super) fn tick(&mut self, scene: &mut Scene<'_>) {
         if scene.now >= self.give_up_at {
+            if self.verdict.is_none() {
+                self.verdict = Some(Err(self.failure(scene)));
+            }
             self.nodes.iter_mut().for_each(|node| *node = Node::Clean);
             if self.ends_hold && !matches!(self.verdict, Some(Ok(_))) {
                 scene.tell(EventKind::ReleaseUnknown);
@@ -127,12 +133,15 @@ impl Farewell {
         request: u32,
         answer: Result<Answer, Trouble>,
     ) {
+        // A late answer to an acquire, a give-back or a renewal: the release that follows it settles the matter.
+        if request < self.first_request {
+            return;
+        }
         let answer = self.pass_on(scene, node, request, answer);
         let Node::Owed { trouble, .. } = &mut self.nodes[node] else { return };
         match answer {
             Ok(Answer::Freed) => self.nodes[node] = Node::Answered { freed: true },
             Ok(Answer::NotHeld) => self.nodes[node] = Node::Answered { freed: false },
-            // A late answer to an acquire or a renewal: the release that follows it settles the matter.
             Ok(_) => return,
             Err(why) => *trouble = Some(why),
         }
