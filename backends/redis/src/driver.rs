@@ -240,11 +240,14 @@ impl Driver {
             Stage::Resting { until } if *until <= now => self.connect(number),
             Stage::LookingUp { found } => match found.try_recv() {
                 Ok(Ok(place)) => self.open(number, &place),
-                Ok(Err(error)) => self.fail(number, unreachable(&error)),
+                Ok(Err(error)) => self.fail(number, socket::trouble(&error)),
                 Err(mpsc::TryRecvError::Empty) => {}
                 Err(mpsc::TryRecvError::Disconnected) => self.fail(number, slow("no address")),
             },
             Stage::Connecting { deadline, .. } if *deadline <= now => self.fail(number, slow("no connection")),
+            Stage::Greeting(greeting) if greeting.deadline <= now && greeting.socket.is_handshaking() => {
+                self.fail(number, slow("no TLS handshake: a port without TLS is redis:// or redlock://; none"))
+            }
             Stage::Greeting(greeting) if greeting.deadline <= now => self.fail(number, slow("no greeting")),
             Stage::Introduced { deadline, .. } if *deadline <= now => {
                 self.fail(number, slow("the others did not answer"))
@@ -275,19 +278,19 @@ impl Driver {
         });
         match looking {
             Ok(_) => self.peers[number].stage = Stage::LookingUp { found },
-            Err(error) => self.fail(number, unreachable(&error)),
+            Err(error) => self.fail(number, socket::trouble(&error)),
         }
     }
 
     fn open(&mut self, number: usize, place: &Place) {
         let deadline = self.clock.now().plus(GREET_WITHIN);
-        let opened = Socket::connect(place).and_then(|mut socket| {
+        let opened = Socket::connect(place, self.peers[number].node.tls.as_ref()).and_then(|mut socket| {
             socket.register(self.poll.registry(), Token(number), true)?;
             Ok(socket)
         });
         match opened {
             Ok(socket) => self.peers[number].stage = Stage::Connecting { socket, deadline },
-            Err(error) => self.fail(number, unreachable(&error)),
+            Err(error) => self.fail(number, socket::trouble(&error)),
         }
     }
 
@@ -297,7 +300,7 @@ impl Driver {
         match std::mem::replace(&mut peer.stage, Stage::Resting { until: self.clock.now() }) {
             Stage::Connecting { socket, deadline } => match socket.connected() {
                 Ok(false) => peer.stage = Stage::Connecting { socket, deadline },
-                Err(error) => self.fail(number, unreachable(&error)),
+                Err(error) => self.fail(number, socket::trouble(&error)),
                 Ok(true) => {
                     let mut unsent = Vec::new();
                     let expected = greeting::introduce(&mut unsent, &peer.node, &peer.link.inbox);
@@ -318,10 +321,16 @@ impl Driver {
     fn greet(&mut self, number: usize, mut greeting: Greeting) {
         let peer = &mut self.peers[number];
         match exchange(&mut greeting, &mut peer.input) {
-            Err(error) => self.fail(number, unreachable(&error)),
+            Err(error) if greeting.equipping || !greeting.replies.is_empty() => {
+                self.fail(number, socket::trouble(&error));
+            }
+            Err(error) => {
+                let trouble = greeting.socket.broken_off(&error, &peer.input);
+                self.fail(number, trouble);
+            }
             Ok(()) if greeting.replies.len() < greeting.expected => peer.stage = Stage::Greeting(greeting),
             Ok(()) if greeting.equipping => self.come_up(number, greeting),
-            Ok(()) => match Server::read(&greeting.replies) {
+            Ok(()) => match Server::read(&greeting.replies, self.quorum) {
                 Err(trouble) => self.fail(number, trouble),
                 Ok(server) => {
                     peer.server = Some(server);
@@ -457,7 +466,7 @@ impl Driver {
         peer.input.drain(..used);
         match (broken, ended) {
             (Some(why), _) => self.fail(number, Trouble::new(StoreErrorKind::Unexpected, why)),
-            (None, Err(error)) => self.fail(number, unreachable(&error)),
+            (None, Err(error)) => self.fail(number, socket::trouble(&error)),
             (None, Ok(())) => {}
         }
     }
@@ -471,7 +480,7 @@ impl Driver {
             up.flush()
         };
         if let Err(error) = flushed {
-            self.fail(number, unreachable(&error));
+            self.fail(number, socket::trouble(&error));
         }
     }
 
@@ -484,7 +493,10 @@ impl Driver {
     /// The link is gone, or did not come about: everybody who waits is told, at once.
     fn fail(&mut self, number: usize, trouble: Trouble) {
         let peer = &mut self.peers[number];
-        let rest = Stage::Resting { until: self.clock.now().plus(peer.pause) };
+        // Who was refused is so again until somebody has mended it.
+        let refused = matches!(trouble.kind, StoreErrorKind::Denied | StoreErrorKind::Misconfigured);
+        let pause = if refused { REFUSED_PAUSE } else { peer.pause };
+        let rest = Stage::Resting { until: self.clock.now().plus(pause) };
         match std::mem::replace(&mut peer.stage, rest) {
             Stage::Connecting { mut socket, .. } | Stage::Introduced { mut socket, .. } => {
                 socket.deregister(self.poll.registry());
@@ -539,8 +551,4 @@ fn exchange(greeting: &mut Greeting, input: &mut Vec<u8>) -> io::Result<()> {
     }
     input.drain(..used);
     if greeting.replies.len() >= greeting.expected { Ok(()) } else { ended }
-}
-
-fn unreachable(error: &io::Error) -> Trouble {
-    Trouble::new(StoreErrorKind::Unreachable, error.to_string())
 }

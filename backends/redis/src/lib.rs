@@ -4,9 +4,17 @@ mod driver;
 mod greeting;
 mod link;
 mod scripts;
+mod settings;
 mod socket;
 mod steps;
 mod store;
+#[cfg(feature = "tls")]
+mod tls;
+#[cfg(not(feature = "tls"))]
+#[path = "without_tls.rs"]
+mod tls;
+#[cfg(feature = "tls")]
+mod unverified;
 mod url;
 mod wire;
 
@@ -20,7 +28,7 @@ use fencepost_core::Connect;
 use fencepost_core::store::{Clock, Opening, Store, StoreError, StoreErrorKind, connect_async};
 use url::Config;
 
-/// Connects to `SCHEME:REST`, where the scheme is `redis`, `redis+unix` or `redlock`.
+/// Connects to `SCHEME:REST`, where the scheme is `redis`, `rediss`, `redis+unix`, `redlock` or `redlock+tls`.
 pub fn connect(scheme: &str, rest: &str) -> Connect {
     match Config::parse(scheme, rest) {
         Ok(config) => connect_async(move |opening| Box::pin(open(config, opening))),
@@ -52,6 +60,9 @@ pub async fn init(scheme: &str, rest: &str) -> Result<(), StoreError> {
 }
 
 async fn open(config: Config, opening: Opening) -> Result<Vec<Arc<dyn Store>>, StoreError> {
+    if let Some(node) = config.nodes.iter().find(|node| node.exposes_password()) {
+        tracing::warn!(node = %node.address, "the password goes over the network in clear text: use TLS, rediss://");
+    }
     let (links, handle) = driver::start(&config, &opening.clock).map_err(|error| {
         StoreError::new(StoreErrorKind::Unexpected, "connect", format!("cannot start the driver: {error}"))
     })?;
