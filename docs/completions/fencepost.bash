@@ -28,6 +28,9 @@ _fencepost() {
             fencepost,help)
                 cmd="fencepost__subcmd__help"
                 ;;
+            fencepost,init)
+                cmd="fencepost__subcmd__init"
+                ;;
             fencepost,ls)
                 cmd="fencepost__subcmd__ls"
                 ;;
@@ -55,6 +58,9 @@ _fencepost() {
             fencepost__subcmd__help,help)
                 cmd="fencepost__subcmd__help__subcmd__help"
                 ;;
+            fencepost__subcmd__help,init)
+                cmd="fencepost__subcmd__help__subcmd__init"
+                ;;
             fencepost__subcmd__help,ls)
                 cmd="fencepost__subcmd__help__subcmd__ls"
                 ;;
@@ -77,7 +83,7 @@ _fencepost() {
 
     case "${cmd}" in
         fencepost)
-            opts="-q -v -h -V --store --config --json --quiet --verbose --help --version run ls show release check config completions man help"
+            opts="-q -v -h -V --store --config --json --quiet --verbose --help --version run ls show release check config init completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -165,7 +171,7 @@ _fencepost() {
             return 0
             ;;
         fencepost__subcmd__help)
-            opts="run ls show release check config completions man help"
+            opts="run ls show release check config init completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -221,6 +227,20 @@ _fencepost() {
             return 0
             ;;
         fencepost__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        fencepost__subcmd__help__subcmd__init)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -297,6 +317,28 @@ _fencepost() {
                 return 0
             fi
             case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        fencepost__subcmd__init)
+            opts="-q -v -h -V --store --config --json --quiet --verbose --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;

@@ -24,7 +24,7 @@ function __fish_fencepost_using_subcommand
     contains -- $cmd[1] $argv
 end
 
-complete -c fencepost -n "__fish_fencepost_needs_command" -l store -d 'Where locks live: sqlite:PATH, or another URL' -r
+complete -c fencepost -n "__fish_fencepost_needs_command" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C' -r
 complete -c fencepost -n "__fish_fencepost_needs_command" -l config -d 'Read this file instead of searching fencepost.toml' -r -F
 complete -c fencepost -n "__fish_fencepost_needs_command" -l json -d 'Answer in JSON'
 complete -c fencepost -n "__fish_fencepost_needs_command" -s q -l quiet -d 'Say nothing but errors'
@@ -37,6 +37,7 @@ complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "show" -d 'Show 
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "release" -d 'End somebody\'s hold by force'
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "check" -d 'Is this token the newest granted?'
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "config" -d 'Show each setting and where it comes from'
+complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "init" -d 'Make a new store ready; of a Redlock cluster all nodes must be up, and none may hold a lock'
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "completions" -d 'Print completions for a shell'
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "man" -d 'Write the manual pages into a directory'
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
@@ -50,7 +51,7 @@ ignore\t'Nothing: it runs on, unprotected'"
 complete -c fencepost -n "__fish_fencepost_using_subcommand run" -l kill-after -d 'Time from SIGTERM to SIGKILL on loss, taken from the end of the lease [default: a tenth of the ttl]' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand run" -s E -l conflict-exit-code -d 'Exit with this code if the lock was not obtained' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand run" -l report -d 'Write the outcome to this file, as JSON' -r -F
-complete -c fencepost -n "__fish_fencepost_using_subcommand run" -l store -d 'Where locks live: sqlite:PATH, or another URL' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand run" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand run" -l config -d 'Read this file instead of searching fencepost.toml' -r -F
 complete -c fencepost -n "__fish_fencepost_using_subcommand run" -s n -l no-wait -d 'Do not wait'
 complete -c fencepost -n "__fish_fencepost_using_subcommand run" -s s -l shared -d 'Share the lock with other readers'
@@ -61,14 +62,14 @@ complete -c fencepost -n "__fish_fencepost_using_subcommand run" -s v -l verbose
 complete -c fencepost -n "__fish_fencepost_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c fencepost -n "__fish_fencepost_using_subcommand run" -s V -l version -d 'Print version'
 complete -c fencepost -n "__fish_fencepost_using_subcommand ls" -l limit -d 'At most so many' -r
-complete -c fencepost -n "__fish_fencepost_using_subcommand ls" -l store -d 'Where locks live: sqlite:PATH, or another URL' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand ls" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand ls" -l config -d 'Read this file instead of searching fencepost.toml' -r -F
 complete -c fencepost -n "__fish_fencepost_using_subcommand ls" -l json -d 'Answer in JSON'
 complete -c fencepost -n "__fish_fencepost_using_subcommand ls" -s q -l quiet -d 'Say nothing but errors'
 complete -c fencepost -n "__fish_fencepost_using_subcommand ls" -s v -l verbose -d 'Say what is done'
 complete -c fencepost -n "__fish_fencepost_using_subcommand ls" -s h -l help -d 'Print help'
 complete -c fencepost -n "__fish_fencepost_using_subcommand ls" -s V -l version -d 'Print version'
-complete -c fencepost -n "__fish_fencepost_using_subcommand show" -l store -d 'Where locks live: sqlite:PATH, or another URL' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand show" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand show" -l config -d 'Read this file instead of searching fencepost.toml' -r -F
 complete -c fencepost -n "__fish_fencepost_using_subcommand show" -l json -d 'Answer in JSON'
 complete -c fencepost -n "__fish_fencepost_using_subcommand show" -s q -l quiet -d 'Say nothing but errors'
@@ -76,7 +77,7 @@ complete -c fencepost -n "__fish_fencepost_using_subcommand show" -s v -l verbos
 complete -c fencepost -n "__fish_fencepost_using_subcommand show" -s h -l help -d 'Print help'
 complete -c fencepost -n "__fish_fencepost_using_subcommand show" -s V -l version -d 'Print version'
 complete -c fencepost -n "__fish_fencepost_using_subcommand release" -l reason -d 'Why, for the logs' -r
-complete -c fencepost -n "__fish_fencepost_using_subcommand release" -l store -d 'Where locks live: sqlite:PATH, or another URL' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand release" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand release" -l config -d 'Read this file instead of searching fencepost.toml' -r -F
 complete -c fencepost -n "__fish_fencepost_using_subcommand release" -l force -d 'Yes, take it away from whoever has it'
 complete -c fencepost -n "__fish_fencepost_using_subcommand release" -l json -d 'Answer in JSON'
@@ -84,40 +85,48 @@ complete -c fencepost -n "__fish_fencepost_using_subcommand release" -s q -l qui
 complete -c fencepost -n "__fish_fencepost_using_subcommand release" -s v -l verbose -d 'Say what is done'
 complete -c fencepost -n "__fish_fencepost_using_subcommand release" -s h -l help -d 'Print help'
 complete -c fencepost -n "__fish_fencepost_using_subcommand release" -s V -l version -d 'Print version'
-complete -c fencepost -n "__fish_fencepost_using_subcommand check" -l store -d 'Where locks live: sqlite:PATH, or another URL' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand check" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand check" -l config -d 'Read this file instead of searching fencepost.toml' -r -F
 complete -c fencepost -n "__fish_fencepost_using_subcommand check" -l json -d 'Answer in JSON'
 complete -c fencepost -n "__fish_fencepost_using_subcommand check" -s q -l quiet -d 'Say nothing but errors'
 complete -c fencepost -n "__fish_fencepost_using_subcommand check" -s v -l verbose -d 'Say what is done'
 complete -c fencepost -n "__fish_fencepost_using_subcommand check" -s h -l help -d 'Print help'
 complete -c fencepost -n "__fish_fencepost_using_subcommand check" -s V -l version -d 'Print version'
-complete -c fencepost -n "__fish_fencepost_using_subcommand config" -l store -d 'Where locks live: sqlite:PATH, or another URL' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand config" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand config" -l config -d 'Read this file instead of searching fencepost.toml' -r -F
 complete -c fencepost -n "__fish_fencepost_using_subcommand config" -l json -d 'Answer in JSON'
 complete -c fencepost -n "__fish_fencepost_using_subcommand config" -s q -l quiet -d 'Say nothing but errors'
 complete -c fencepost -n "__fish_fencepost_using_subcommand config" -s v -l verbose -d 'Say what is done'
 complete -c fencepost -n "__fish_fencepost_using_subcommand config" -s h -l help -d 'Print help'
 complete -c fencepost -n "__fish_fencepost_using_subcommand config" -s V -l version -d 'Print version'
-complete -c fencepost -n "__fish_fencepost_using_subcommand completions" -l store -d 'Where locks live: sqlite:PATH, or another URL' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand init" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand init" -l config -d 'Read this file instead of searching fencepost.toml' -r -F
+complete -c fencepost -n "__fish_fencepost_using_subcommand init" -l json -d 'Answer in JSON'
+complete -c fencepost -n "__fish_fencepost_using_subcommand init" -s q -l quiet -d 'Say nothing but errors'
+complete -c fencepost -n "__fish_fencepost_using_subcommand init" -s v -l verbose -d 'Say what is done'
+complete -c fencepost -n "__fish_fencepost_using_subcommand init" -s h -l help -d 'Print help'
+complete -c fencepost -n "__fish_fencepost_using_subcommand init" -s V -l version -d 'Print version'
+complete -c fencepost -n "__fish_fencepost_using_subcommand completions" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand completions" -l config -d 'Read this file instead of searching fencepost.toml' -r -F
 complete -c fencepost -n "__fish_fencepost_using_subcommand completions" -l json -d 'Answer in JSON'
 complete -c fencepost -n "__fish_fencepost_using_subcommand completions" -s q -l quiet -d 'Say nothing but errors'
 complete -c fencepost -n "__fish_fencepost_using_subcommand completions" -s v -l verbose -d 'Say what is done'
 complete -c fencepost -n "__fish_fencepost_using_subcommand completions" -s h -l help -d 'Print help'
 complete -c fencepost -n "__fish_fencepost_using_subcommand completions" -s V -l version -d 'Print version'
-complete -c fencepost -n "__fish_fencepost_using_subcommand man" -l store -d 'Where locks live: sqlite:PATH, or another URL' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand man" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand man" -l config -d 'Read this file instead of searching fencepost.toml' -r -F
 complete -c fencepost -n "__fish_fencepost_using_subcommand man" -l json -d 'Answer in JSON'
 complete -c fencepost -n "__fish_fencepost_using_subcommand man" -s q -l quiet -d 'Say nothing but errors'
 complete -c fencepost -n "__fish_fencepost_using_subcommand man" -s v -l verbose -d 'Say what is done'
 complete -c fencepost -n "__fish_fencepost_using_subcommand man" -s h -l help -d 'Print help'
 complete -c fencepost -n "__fish_fencepost_using_subcommand man" -s V -l version -d 'Print version'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check config completions man help" -f -a "run" -d 'Run a command while holding a lock'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check config completions man help" -f -a "ls" -d 'List locks'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check config completions man help" -f -a "show" -d 'Show who has a lock and who is in line'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check config completions man help" -f -a "release" -d 'End somebody\'s hold by force'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check config completions man help" -f -a "check" -d 'Is this token the newest granted?'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check config completions man help" -f -a "config" -d 'Show each setting and where it comes from'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check config completions man help" -f -a "completions" -d 'Print completions for a shell'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check config completions man help" -f -a "man" -d 'Write the manual pages into a directory'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check config completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check config init completions man help" -f -a "run" -d 'Run a command while holding a lock'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check config init completions man help" -f -a "ls" -d 'List locks'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check config init completions man help" -f -a "show" -d 'Show who has a lock and who is in line'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check config init completions man help" -f -a "release" -d 'End somebody\'s hold by force'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check config init completions man help" -f -a "check" -d 'Is this token the newest granted?'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check config init completions man help" -f -a "config" -d 'Show each setting and where it comes from'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check config init completions man help" -f -a "init" -d 'Make a new store ready; of a Redlock cluster all nodes must be up, and none may hold a lock'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check config init completions man help" -f -a "completions" -d 'Print completions for a shell'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check config init completions man help" -f -a "man" -d 'Write the manual pages into a directory'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check config init completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

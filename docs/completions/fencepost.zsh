@@ -15,7 +15,7 @@ _fencepost() {
 
     local context curcontext="$curcontext" state line
     _arguments "${_arguments_options[@]}" : \
-'--store=[Where locks live\: sqlite\:PATH, or another URL]:URL:_default' \
+'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '--json[Answer in JSON]' \
 '(-v --verbose)-q[Say nothing but errors]' \
@@ -49,7 +49,7 @@ ignore\:"Nothing\: it runs on, unprotected"))' \
 '-E+[Exit with this code if the lock was not obtained]:CODE:_default' \
 '--conflict-exit-code=[Exit with this code if the lock was not obtained]:CODE:_default' \
 '--report=[Write the outcome to this file, as JSON]:FILE:_files' \
-'--store=[Where locks live\: sqlite\:PATH, or another URL]:URL:_default' \
+'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '(-w --wait)-n[Do not wait]' \
 '(-w --wait)--no-wait[Do not wait]' \
@@ -72,7 +72,7 @@ ignore\:"Nothing\: it runs on, unprotected"))' \
 (ls)
 _arguments "${_arguments_options[@]}" : \
 '--limit=[At most so many]:N:_default' \
-'--store=[Where locks live\: sqlite\:PATH, or another URL]:URL:_default' \
+'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '--json[Answer in JSON]' \
 '(-v --verbose)-q[Say nothing but errors]' \
@@ -88,7 +88,7 @@ _arguments "${_arguments_options[@]}" : \
 ;;
 (show)
 _arguments "${_arguments_options[@]}" : \
-'--store=[Where locks live\: sqlite\:PATH, or another URL]:URL:_default' \
+'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '--json[Answer in JSON]' \
 '(-v --verbose)-q[Say nothing but errors]' \
@@ -105,7 +105,7 @@ _arguments "${_arguments_options[@]}" : \
 (release)
 _arguments "${_arguments_options[@]}" : \
 '--reason=[Why, for the logs]:TEXT:_default' \
-'--store=[Where locks live\: sqlite\:PATH, or another URL]:URL:_default' \
+'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '--force[Yes, take it away from whoever has it]' \
 '--json[Answer in JSON]' \
@@ -122,7 +122,7 @@ _arguments "${_arguments_options[@]}" : \
 ;;
 (check)
 _arguments "${_arguments_options[@]}" : \
-'--store=[Where locks live\: sqlite\:PATH, or another URL]:URL:_default' \
+'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '--json[Answer in JSON]' \
 '(-v --verbose)-q[Say nothing but errors]' \
@@ -139,7 +139,22 @@ _arguments "${_arguments_options[@]}" : \
 ;;
 (config)
 _arguments "${_arguments_options[@]}" : \
-'--store=[Where locks live\: sqlite\:PATH, or another URL]:URL:_default' \
+'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C]:URL:_default' \
+'--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
+'--json[Answer in JSON]' \
+'(-v --verbose)-q[Say nothing but errors]' \
+'(-v --verbose)--quiet[Say nothing but errors]' \
+'-v[Say what is done]' \
+'--verbose[Say what is done]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+&& ret=0
+;;
+(init)
+_arguments "${_arguments_options[@]}" : \
+'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '--json[Answer in JSON]' \
 '(-v --verbose)-q[Say nothing but errors]' \
@@ -154,7 +169,7 @@ _arguments "${_arguments_options[@]}" : \
 ;;
 (completions)
 _arguments "${_arguments_options[@]}" : \
-'--store=[Where locks live\: sqlite\:PATH, or another URL]:URL:_default' \
+'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '--json[Answer in JSON]' \
 '(-v --verbose)-q[Say nothing but errors]' \
@@ -170,7 +185,7 @@ _arguments "${_arguments_options[@]}" : \
 ;;
 (man)
 _arguments "${_arguments_options[@]}" : \
-'--store=[Where locks live\: sqlite\:PATH, or another URL]:URL:_default' \
+'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '--json[Answer in JSON]' \
 '(-v --verbose)-q[Say nothing but errors]' \
@@ -220,6 +235,10 @@ _arguments "${_arguments_options[@]}" : \
 _arguments "${_arguments_options[@]}" : \
 && ret=0
 ;;
+(init)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
 (completions)
 _arguments "${_arguments_options[@]}" : \
 && ret=0
@@ -250,6 +269,7 @@ _fencepost_commands() {
 'release:End somebody'\''s hold by force' \
 'check:Is this token the newest granted?' \
 'config:Show each setting and where it comes from' \
+'init:Make a new store ready; of a Redlock cluster all nodes must be up, and none may hold a lock' \
 'completions:Print completions for a shell' \
 'man:Write the manual pages into a directory' \
 'help:Print this message or the help of the given subcommand(s)' \
@@ -280,6 +300,7 @@ _fencepost__subcmd__help_commands() {
 'release:End somebody'\''s hold by force' \
 'check:Is this token the newest granted?' \
 'config:Show each setting and where it comes from' \
+'init:Make a new store ready; of a Redlock cluster all nodes must be up, and none may hold a lock' \
 'completions:Print completions for a shell' \
 'man:Write the manual pages into a directory' \
 'help:Print this message or the help of the given subcommand(s)' \
@@ -306,6 +327,11 @@ _fencepost__subcmd__help__subcmd__help_commands() {
     local commands; commands=()
     _describe -t commands 'fencepost help help commands' commands "$@"
 }
+(( $+functions[_fencepost__subcmd__help__subcmd__init_commands] )) ||
+_fencepost__subcmd__help__subcmd__init_commands() {
+    local commands; commands=()
+    _describe -t commands 'fencepost help init commands' commands "$@"
+}
 (( $+functions[_fencepost__subcmd__help__subcmd__ls_commands] )) ||
 _fencepost__subcmd__help__subcmd__ls_commands() {
     local commands; commands=()
@@ -330,6 +356,11 @@ _fencepost__subcmd__help__subcmd__run_commands() {
 _fencepost__subcmd__help__subcmd__show_commands() {
     local commands; commands=()
     _describe -t commands 'fencepost help show commands' commands "$@"
+}
+(( $+functions[_fencepost__subcmd__init_commands] )) ||
+_fencepost__subcmd__init_commands() {
+    local commands; commands=()
+    _describe -t commands 'fencepost init commands' commands "$@"
 }
 (( $+functions[_fencepost__subcmd__ls_commands] )) ||
 _fencepost__subcmd__ls_commands() {

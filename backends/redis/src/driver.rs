@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::task::Waker as TaskWaker;
 use std::time::Duration;
 
@@ -26,6 +26,9 @@ const PAUSE_MAX: Duration = Duration::from_millis(150);
 /// A server that refuses us for what it is, is asked again after so long.
 const REFUSED_PAUSE: Duration = Duration::from_secs(2);
 
+/// Once a majority is up, the other nodes get so much longer before a connection is handed out.
+const LAGGARDS_WITHIN: Duration = Duration::from_millis(30);
+
 /// Keeps the driver's thread going; it ends when this is dropped.
 pub(crate) struct Handle {
     stop: Arc<AtomicBool>,
@@ -43,35 +46,71 @@ impl Drop for Handle {
 /// Which nodes have been tried once, and with what success.
 #[derive(Default)]
 pub(crate) struct Settled {
-    inner: Mutex<(Vec<Option<bool>>, Vec<TaskWaker>)>,
+    inner: Mutex<Trials>,
+}
+
+#[derive(Default)]
+struct Trials {
+    nodes: Vec<Option<bool>>,
+    wakers: Vec<TaskWaker>,
+    /// Since when a majority is up.
+    majority_since: Option<Moment>,
+    /// Those that lag behind were waited for.
+    enough: bool,
 }
 
 impl Settled {
-    fn set(&self, node: usize, up: bool) {
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        inner.0[node] = Some(up || inner.0[node] == Some(true));
-        inner.1.drain(..).for_each(TaskWaker::wake);
+    fn trials(&self) -> MutexGuard<'_, Trials> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `Some` once a majority is up or every node was tried; the number of those that are up.
-    pub(crate) fn poll(&self, waker: &TaskWaker) -> Option<usize> {
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        let up = inner.0.iter().filter(|node| **node == Some(true)).count();
-        if up > inner.0.len() / 2 || inner.0.iter().all(Option::is_some) {
-            return Some(up);
+    fn set(&self, node: usize, up: bool, now: Moment) {
+        let mut trials = self.trials();
+        trials.nodes[node] = Some(up || trials.nodes[node] == Some(true));
+        if trials.up() > trials.nodes.len() / 2 {
+            trials.majority_since.get_or_insert(now);
         }
-        inner.1.push(waker.clone());
+        trials.wakers.drain(..).for_each(TaskWaker::wake);
+    }
+
+    /// When the rest need not be waited for any longer. `None`: there is nothing to wait for.
+    fn enough_at(&self) -> Option<Moment> {
+        let trials = self.trials();
+        trials.majority_since.filter(|_| !trials.enough).map(|since| since.plus(LAGGARDS_WITHIN))
+    }
+
+    fn tick(&self, now: Moment) {
+        if self.enough_at().is_some_and(|at| at <= now) {
+            let mut trials = self.trials();
+            trials.enough = true;
+            trials.wakers.drain(..).for_each(TaskWaker::wake);
+        }
+    }
+
+    /// `Some` once every node was tried, or a majority is up and the others had a moment more: how many are up.
+    pub(crate) fn poll(&self, waker: &TaskWaker) -> Option<usize> {
+        let mut trials = self.trials();
+        if trials.enough || trials.nodes.iter().all(Option::is_some) {
+            return Some(trials.up());
+        }
+        trials.wakers.push(waker.clone());
         None
     }
 
     /// `Some` once every node was tried.
     pub(crate) fn poll_all(&self, waker: &TaskWaker) -> Option<()> {
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        if inner.0.iter().all(Option::is_some) {
+        let mut trials = self.trials();
+        if trials.nodes.iter().all(Option::is_some) {
             return Some(());
         }
-        inner.1.push(waker.clone());
+        trials.wakers.push(waker.clone());
         None
+    }
+}
+
+impl Trials {
+    fn up(&self) -> usize {
+        self.nodes.iter().filter(|node| **node == Some(true)).count()
     }
 }
 
@@ -93,7 +132,7 @@ pub(crate) fn start(config: &Config, clock: &Clock) -> io::Result<(Vec<Arc<Link>
         .collect();
     let links = peers.iter().map(|peer| peer.link.clone()).collect();
     let settled = Arc::new(Settled::default());
-    settled.inner.lock().unwrap_or_else(PoisonError::into_inner).0 = vec![None; peers.len()];
+    settled.trials().nodes = vec![None; peers.len()];
     let stop = Arc::new(AtomicBool::new(false));
     let handle = Handle { stop: stop.clone(), waker, settled: settled.clone() };
     let probation = config.max_ttl.max(table::WINDOW) + Duration::from_secs(1);
@@ -193,6 +232,7 @@ impl Driver {
                 self.attend(number);
             }
             self.introduce_all();
+            self.settled.tick(self.clock.now());
             let nap = self.nap();
             if let Err(error) = self.poll.poll(&mut events, Some(nap))
                 && error.kind() != io::ErrorKind::Interrupted
@@ -229,7 +269,8 @@ impl Driver {
             Stage::Greeting(greeting) => greeting.deadline.since(now),
             Stage::Up => SILENCE_MAX / 4,
         });
-        each.min().unwrap_or(SILENCE_MAX).max(Duration::from_millis(1))
+        let enough = self.settled.enough_at().map(|at| at.since(now));
+        each.chain(enough).min().unwrap_or(SILENCE_MAX).max(Duration::from_millis(1))
     }
 
     /// Does what is due by the clock.
@@ -240,13 +281,13 @@ impl Driver {
             Stage::Resting { until } if *until <= now => self.connect(number),
             Stage::LookingUp { found } => match found.try_recv() {
                 Ok(Ok(place)) => self.open(number, &place),
-                Ok(Err(error)) => self.fail(number, socket::trouble(&error)),
+                Ok(Err(error)) => self.fail(number, unreachable(&error)),
                 Err(mpsc::TryRecvError::Empty) => {}
                 Err(mpsc::TryRecvError::Disconnected) => self.fail(number, slow("no address")),
             },
             Stage::Connecting { deadline, .. } if *deadline <= now => self.fail(number, slow("no connection")),
             Stage::Greeting(greeting) if greeting.deadline <= now && greeting.socket.is_handshaking() => {
-                self.fail(number, slow("no TLS handshake: a port without TLS is redis:// or redlock://; none"))
+                self.fail(number, slow("no TLS handshake (a port without TLS is redis:// or redlock://)"))
             }
             Stage::Greeting(greeting) if greeting.deadline <= now => self.fail(number, slow("no greeting")),
             Stage::Introduced { deadline, .. } if *deadline <= now => {
@@ -278,7 +319,7 @@ impl Driver {
         });
         match looking {
             Ok(_) => self.peers[number].stage = Stage::LookingUp { found },
-            Err(error) => self.fail(number, socket::trouble(&error)),
+            Err(error) => self.fail(number, unreachable(&error)),
         }
     }
 
@@ -290,7 +331,7 @@ impl Driver {
         });
         match opened {
             Ok(socket) => self.peers[number].stage = Stage::Connecting { socket, deadline },
-            Err(error) => self.fail(number, socket::trouble(&error)),
+            Err(error) => self.fail(number, unreachable(&error)),
         }
     }
 
@@ -300,7 +341,7 @@ impl Driver {
         match std::mem::replace(&mut peer.stage, Stage::Resting { until: self.clock.now() }) {
             Stage::Connecting { socket, deadline } => match socket.connected() {
                 Ok(false) => peer.stage = Stage::Connecting { socket, deadline },
-                Err(error) => self.fail(number, socket::trouble(&error)),
+                Err(error) => self.fail(number, unreachable(&error)),
                 Ok(true) => {
                     let mut unsent = Vec::new();
                     let expected = greeting::introduce(&mut unsent, &peer.node, &peer.link.inbox);
@@ -322,7 +363,7 @@ impl Driver {
         let peer = &mut self.peers[number];
         match exchange(&mut greeting, &mut peer.input) {
             Err(error) if greeting.equipping || !greeting.replies.is_empty() => {
-                self.fail(number, socket::trouble(&error));
+                self.fail(number, unreachable(&error));
             }
             Err(error) => {
                 let trouble = greeting.socket.broken_off(&error, &peer.input);
@@ -429,7 +470,10 @@ impl Driver {
         peer.pause = PAUSE_MIN;
         peer.tried = true;
         let settled = self.settled.clone();
-        peer.link.clone().compare_clocks(move |up| settled.set(number, up));
+        peer.link.clone().compare_clocks({
+            let clock = self.clock.clone();
+            move |up| settled.set(number, up, clock.now())
+        });
         peer.link.clone().hint_all();
     }
 
@@ -466,7 +510,7 @@ impl Driver {
         peer.input.drain(..used);
         match (broken, ended) {
             (Some(why), _) => self.fail(number, Trouble::new(StoreErrorKind::Unexpected, why)),
-            (None, Err(error)) => self.fail(number, socket::trouble(&error)),
+            (None, Err(error)) => self.fail(number, unreachable(&error)),
             (None, Ok(())) => {}
         }
     }
@@ -480,7 +524,7 @@ impl Driver {
             up.flush()
         };
         if let Err(error) = flushed {
-            self.fail(number, socket::trouble(&error));
+            self.fail(number, unreachable(&error));
         }
     }
 
@@ -514,7 +558,7 @@ impl Driver {
         };
         let link = peer.link.clone();
         waiting.into_iter().for_each(|waiting| link.complete(waiting, Err(trouble.clone())));
-        self.settled.set(number, false);
+        self.settled.set(number, false, self.clock.now());
     }
 }
 
@@ -551,4 +595,8 @@ fn exchange(greeting: &mut Greeting, input: &mut Vec<u8>) -> io::Result<()> {
     }
     input.drain(..used);
     if greeting.replies.len() >= greeting.expected { Ok(()) } else { ended }
+}
+
+fn unreachable(error: &io::Error) -> Trouble {
+    socket::trouble(error)
 }

@@ -28,7 +28,10 @@ use fencepost_core::Connect;
 use fencepost_core::store::{Clock, Opening, Store, StoreError, StoreErrorKind, connect_async};
 use url::Config;
 
-/// Connects to `SCHEME:REST`, where the scheme is `redis`, `rediss`, `redis+unix`, `redlock` or `redlock+tls`.
+/// The schemes of URLs that lead here. Those with TLS need the feature `tls`; without it, [`connect`] says so.
+pub const SCHEMES: [&str; 5] = ["redis", "rediss", "redis+unix", "redlock", "redlock+tls"];
+
+/// Connects to `SCHEME:REST`, where the scheme is one of [`SCHEMES`].
 pub fn connect(scheme: &str, rest: &str) -> Connect {
     match Config::parse(scheme, rest) {
         Ok(config) => connect_async(move |opening| Box::pin(open(config, opening))),

@@ -46,7 +46,7 @@ pub(crate) struct Arguments {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// Where locks live: sqlite:PATH, or another URL
+    /// Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) store: Option<String>,
     /// Read this file instead of searching fencepost.toml
@@ -77,6 +77,8 @@ pub(crate) enum Command {
     Check(Check),
     /// Show each setting and where it comes from
     Config,
+    /// Make a new store ready; of a Redlock cluster all nodes must be up, and none may hold a lock
+    Init,
     /// Print completions for a shell
     Completions(Completions),
     /// Write the manual pages into a directory

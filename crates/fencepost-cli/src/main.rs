@@ -37,6 +37,7 @@ fn command() -> Result<ExitCode, Failure> {
         Command::Release(arguments) => commands::release::release(&arguments, &settings(global)?),
         Command::Check(arguments) => commands::check::check(&arguments, &settings(global)?),
         Command::Config => commands::config::config(&settings(global)?),
+        Command::Init => commands::init::init(&settings(global)?),
         Command::Completions(arguments) => commands::completions::completions(&arguments),
         Command::Man(arguments) => commands::man::man(&arguments),
     }

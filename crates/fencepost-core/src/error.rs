@@ -305,6 +305,8 @@ pub enum Vote {
     Refused,
     /// No: it has seen a newer token than the one proposed.
     Stale,
+    /// It had not answered when the matter was decided.
+    Unheard,
     /// It did not say.
     Failed(StoreErrorKind),
 }
@@ -315,6 +317,7 @@ impl fmt::Display for Vote {
             Self::Granted => f.write_str("granted"),
             Self::Refused => f.write_str("refused"),
             Self::Stale => f.write_str("stale"),
+            Self::Unheard => f.write_str("no answer yet"),
             Self::Failed(kind) => fmt::Display::fmt(kind, f),
         }
     }

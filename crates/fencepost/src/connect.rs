@@ -1,7 +1,7 @@
 //! URL to store: the only list of back ends.
 
 use fencepost_core::store::{self, Memory};
-use fencepost_core::{Connect, Invalid};
+use fencepost_core::{Connect, Invalid, StoreError};
 
 /// Connects to where a URL says that locks live.
 ///
@@ -12,6 +12,11 @@ use fencepost_core::{Connect, Invalid};
 /// |---|---|
 /// | `sqlite:` | a file below the user's state directory, created on first use |
 /// | `sqlite:PATH` | that file |
+/// | `redis://HOST:PORT` | one Redis server |
+/// | `rediss://HOST:PORT` | the same, by TLS |
+/// | `redis+unix://PATH` | one Redis server, by its socket |
+/// | `redlock://A,B,C` | several independent Redis servers, of which a majority decides |
+/// | `redlock+tls://A,B,C` | the same, by TLS |
 /// | `memory:` | this connection |
 pub fn connect(url: impl Into<String>) -> Connect {
     let url = url.into();
@@ -19,12 +24,38 @@ pub fn connect(url: impl Into<String>) -> Connect {
         Some(("memory", "")) => store::connect(|opening| Ok(vec![Memory::new(opening.clock)])),
         #[cfg(feature = "sqlite")]
         Some(("sqlite", path)) => fencepost_sqlite::connect(path),
-        _ => Connect::invalid(Invalid::new("store", redacted(&url), cure())),
+        #[cfg(feature = "redis")]
+        Some((scheme, rest)) if fencepost_redis::SCHEMES.contains(&scheme) => fencepost_redis::connect(scheme, rest),
+        _ => Connect::invalid(unknown(&url)),
     }
 }
 
+/// Makes a new store ready: marks the nodes of a `redlock://` cluster as trusted, creates what has to be created.
+///
+/// Only for a store that holds no locks yet: a Redis node that forgot a lock and is trusted all the same may grant it
+/// twice.
+///
+/// # Errors
+/// If the store cannot be reached; of a cluster, any node.
+pub async fn init(url: &str) -> Result<(), StoreError> {
+    match url.split_once(':') {
+        #[cfg(feature = "redis")]
+        Some((scheme, rest)) if fencepost_redis::SCHEMES.contains(&scheme) => fencepost_redis::init(scheme, rest).await,
+        _ => connect(url).await.map(drop),
+    }
+}
+
+fn unknown(url: &str) -> Invalid {
+    Invalid::new("store", redacted(url), cure())
+}
+
 fn cure() -> String {
-    let known = [("memory:", true), ("sqlite:PATH", cfg!(feature = "sqlite"))];
+    let known = [
+        ("sqlite:PATH", cfg!(feature = "sqlite")),
+        ("redis://HOST:PORT", cfg!(feature = "redis")),
+        ("redlock://A,B,C", cfg!(feature = "redis")),
+        ("memory:", true),
+    ];
     let known: Vec<&str> = known.into_iter().filter(|(_, built_in)| *built_in).map(|(url, _)| url).collect();
     format!("this build knows {}", known.join(", "))
 }

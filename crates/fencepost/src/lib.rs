@@ -6,5 +6,5 @@ mod connect;
 
 #[cfg(feature = "config")]
 pub use config::connect_from_config;
-pub use connect::connect;
+pub use connect::{connect, init};
 pub use fencepost_core::*;

@@ -243,7 +243,8 @@ impl Pursuit {
                 (Vote::Granted(_), _) => error::Vote::Granted,
                 (Vote::Stale(_), _) => error::Vote::Stale,
                 (Vote::Failed, Some(trouble)) => error::Vote::Failed(trouble.kind.clone()),
-                (Vote::Pending | Vote::Failed, _) => error::Vote::Failed(StoreErrorKind::TooSlow),
+                (Vote::Pending, _) => error::Vote::Unheard,
+                (Vote::Failed, None) => error::Vote::Failed(StoreErrorKind::TooSlow),
                 (Vote::Refused, _) => error::Vote::Refused,
             };
             scene.quorum.node_vote(node, view.latency, vote)

@@ -1,0 +1,97 @@
+//! The folder to measure in, and the facts about the machine.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+use tempfile::TempDir;
+
+use crate::Outcome;
+
+/// A folder on the disk of the build, gone at the end.
+pub(crate) struct Site(TempDir);
+
+impl Site {
+    pub(crate) fn new() -> Outcome<Self> {
+        let program = env::current_exe()?;
+        let target = program.ancestors().nth(2).ok_or("this program is in no target folder")?;
+        Ok(Self(tempfile::Builder::new().prefix("b").rand_bytes(4).tempdir_in(target)?))
+    }
+
+    /// A file for locks that is not there yet.
+    pub(crate) fn file(&self, name: &str) -> Outcome<String> {
+        let file = self.0.path().join(name).to_str().ok_or("the target folder's path is not UTF-8")?.to_owned();
+        // Where the socket's path does not fit, waiters poll, and something else would be measured.
+        match file.len() + "-wake/0123456789abcdef".len() {
+            length if length < 108 => Ok(file),
+            length => Err(format!("the target folder's path is too long for a socket: {length} bytes").into()),
+        }
+    }
+
+    /// When, where and how: what a reader has to know of the figures.
+    pub(crate) fn heading(&self, args: &[String]) -> Outcome<String> {
+        let args: String = args.iter().map(|arg| format!(" {arg}")).collect();
+        let facts = [
+            ("date", said("date", &["-u", "+%F %R UTC"])?),
+            ("machine", machine()?),
+            ("file system", self.file_system()?),
+            ("fencepost", said("git", &["-C", env!("CARGO_MANIFEST_DIR"), "describe", "--always", "--dirty"])?),
+            ("versions", versions()?),
+            ("load before", load()?),
+            (
+                "command",
+                format!("`cargo run --release --manifest-path bench/Cargo.toml --{args}`").replace(" --`", "`"),
+            ),
+        ];
+        let lines = facts.map(|(name, fact)| format!("- {name}: {fact}\n")).concat();
+        Ok(format!("# Measured\n\n{lines}"))
+    }
+
+    pub(crate) fn closing(&self) -> Outcome<String> {
+        Ok(format!("\nLoad after: {}.\n", load()?))
+    }
+
+    /// The type of the innermost mount that the folder is in.
+    fn file_system(&self) -> Outcome<String> {
+        let mounts = fs::read_to_string("/proc/self/mounts")?;
+        let mounts = mounts.lines().filter_map(|line| {
+            let mut words = line.split(' ').skip(1);
+            Some((PathBuf::from(words.next()?), words.next()?.to_owned()))
+        });
+        let around = mounts.filter(|(point, _)| self.0.path().starts_with(point));
+        let innermost = around.max_by_key(|(point, _)| point.components().count());
+        Ok(innermost.map(|(_, kind)| kind).ok_or("the folder is in no mount")?)
+    }
+}
+
+fn machine() -> Outcome<String> {
+    let text = fs::read_to_string("/proc/cpuinfo")?;
+    let models = || text.lines().filter_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let model = models().next().map_or("unknown processor", |(_, model)| model);
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease")?;
+    Ok(format!("{} × {model}, Linux {}", models().count().max(1), kernel.trim()))
+}
+
+fn versions() -> Outcome<String> {
+    let locked = |name: &str| {
+        let entry = include_str!("../Cargo.lock")
+            .split("[[package]]")
+            .find(|entry| entry.lines().any(|line| line == format!("name = \"{name}\"")));
+        let version = entry.and_then(|entry| entry.lines().find_map(|line| line.strip_prefix("version = ")));
+        format!("{name} {}", version.unwrap_or("unknown").trim_matches('"'))
+    };
+    let rustc = said("rustc", &["--version"])?;
+    let sqlite = rusqlite::version();
+    Ok(format!("{rustc}, SQLite {sqlite}, {}, {}", locked("rusqlite"), locked("tokio")))
+}
+
+/// The load averages over 1, 5 and 15 minutes.
+fn load() -> Outcome<String> {
+    let text = fs::read_to_string(Path::new("/proc/loadavg"))?;
+    Ok(text.split(' ').take(3).collect::<Vec<_>>().join(", "))
+}
+
+fn said(program: &str, args: &[&str]) -> Outcome<String> {
+    let output = Command::new(program).args(args).output()?;
+    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+}

@@ -1,0 +1,22 @@
+//! The workloads. A new one is a file here, and its line in both lists.
+
+mod handover;
+mod memory;
+mod sqlite;
+mod waiting;
+
+use crate::Outcome;
+use crate::runner::Workload;
+
+pub(crate) const ALL: &[Workload] = &[memory::WORKLOAD, sqlite::WORKLOAD, handover::WORKLOAD, waiting::WORKLOAD];
+
+pub(crate) fn find(name: &str) -> Option<&'static Workload> {
+    ALL.iter().find(|workload| workload.name == name)
+}
+
+/// What this program does as another process: the part of the workload that is named first.
+pub(crate) fn work(args: &[String]) -> Outcome<()> {
+    let (name, rest) = args.split_first().ok_or("a worker needs its workload")?;
+    let workload = find(name).ok_or_else(|| format!("no workload {name:?}"))?;
+    (workload.work)(rest)
+}
