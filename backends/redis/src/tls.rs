@@ -114,13 +114,14 @@ fn identity(files: &TlsFiles) -> Result<Option<Identity>, Invalid> {
         (Some(path), None) => return Err(Invalid::new("cert_file", path, "a certificate needs its key: set key_file")),
         (None, Some(path)) => return Err(Invalid::new("key_file", path, "a key needs its certificate: set cert_file")),
     };
-    let cure = |error| Invalid::new("key_file", key, format!("a PEM file with an unencrypted private key: {error}"));
+    let cure =
+        |error| Invalid::new("key_file", key, format!("name a PEM file with a private key, not encrypted: {error}"));
     let secret = PrivateKeyDer::from_pem_file(key).map_err(cure)?;
     Ok(Some((certificates("cert_file", certificate)?, secret)))
 }
 
 fn certificates(field: &'static str, path: &str) -> Result<Vec<CertificateDer<'static>>, Invalid> {
-    let refuse = |why: String| Invalid::new(field, path, format!("a PEM file with certificates: {why}"));
+    let refuse = |why: String| Invalid::new(field, path, format!("name a PEM file with certificates: {why}"));
     let found: Result<Vec<_>, _> = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
     let found = found.map_err(|error| refuse(error.to_string()))?;
     if found.is_empty() {
@@ -242,7 +243,11 @@ fn refused(error: &Error) -> io::Error {
             | AlertDescription::DecryptError => {
                 (StoreErrorKind::Denied, "it refuses our client certificate: set another cert_file and key_file")
             }
-            AlertDescription::ProtocolVersion | AlertDescription::HandshakeFailure => {
+            AlertDescription::HandshakeFailure => (
+                StoreErrorKind::Misconfigured,
+                "it may want a client certificate (set cert_file and key_file), or have no cipher in common with us",
+            ),
+            AlertDescription::ProtocolVersion => {
                 (StoreErrorKind::Misconfigured, "we have no TLS in common: it must allow 1.2 or 1.3")
             }
             _ => (StoreErrorKind::Unreachable, "it broke TLS off"),
@@ -257,7 +262,8 @@ fn refused(error: &Error) -> io::Error {
 
 fn certificate_cure(why: &CertificateError) -> &'static str {
     match why {
-        CertificateError::UnknownIssuer => {
+        // A bad signature: an authority of that name, with another key.
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
             "nobody we trust has signed its certificate: name the right authority in ca_file"
         }
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {

@@ -87,8 +87,10 @@ impl Config {
         let nodes = match scheme {
             "redis+unix" => {
                 let path = place.strip_prefix("//").unwrap_or(place);
+                let (words, path) = path.rsplit_once('@').filter(|_| !path.starts_with('/')).unwrap_or(("", path));
+                let (user, password) = credentials(words)?;
                 let address = Address::Unix(decoded(path)?);
-                vec![Node { address, tls: None, user: None, password: None, database: settings.database }]
+                vec![Node { address, tls: None, user, password, database: settings.database }]
             }
             _ => {
                 let form = format!("write it as {scheme}://HOST:PORT");
@@ -132,15 +134,8 @@ impl Config {
 }
 
 fn node(text: &str, database: u32, shown: &dyn Fn(&str) -> String) -> Result<Node, Invalid> {
-    let (credentials, host) = text.rsplit_once('@').map_or((None, text), |(before, host)| (Some(before), host));
-    let some = |word: &String| !word.is_empty();
-    let (user, password) = match credentials {
-        None => (None, None),
-        Some(words) => {
-            let (user, password) = words.split_once(':').unwrap_or((words, ""));
-            (Some(decoded(user)?).filter(some), Some(decoded(password)?).filter(some))
-        }
-    };
+    let (words, host) = text.rsplit_once('@').unwrap_or(("", text));
+    let (user, password) = credentials(words)?;
     let refuse = |cure: &str| Invalid::new("store", shown(host), cure);
     let (name, port) = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((name, rest)) => (name, rest.strip_prefix(':').unwrap_or("6379")),
@@ -151,6 +146,13 @@ fn node(text: &str, database: u32, shown: &dyn Fn(&str) -> String) -> Result<Nod
     }
     let port = port.parse().ok().filter(|port| *port > 0).ok_or_else(|| refuse("a port is a number, 1 to 65535"))?;
     Ok(Node { address: Address::Tcp { host: decoded(name)?, port }, tls: None, user, password, database })
+}
+
+/// User and password, as far as they are given.
+fn credentials(words: &str) -> Result<(Option<String>, Option<String>), Invalid> {
+    let (user, password) = words.split_once(':').unwrap_or((words, ""));
+    let given = |word: &str| Ok(Some(decoded(word)?).filter(|word| !word.is_empty()));
+    Ok((given(user)?, given(password)?))
 }
 
 #[cfg(test)]
@@ -179,6 +181,47 @@ mod tests {
     }
 
     #[test]
+    fn a_socket_may_have_credentials_too() {
+        let node = &config("redis+unix", "//me:p%40ss@/run/redis.sock?db=2").nodes[0];
+        assert_eq!(node.address.to_string(), "/run/redis.sock");
+        assert_eq!((node.user.as_deref(), node.password.as_deref(), node.database), (Some("me"), Some("p@ss"), 2));
+        assert_eq!(config("redis+unix", "///run/a@b").nodes[0].address.to_string(), "/run/a@b");
+    }
+
+    #[test]
+    fn a_password_is_exposed_by_plain_connections_to_other_machines_only() {
+        for (scheme, rest, exposed) in [
+            ("redis", "//:p@example", true),
+            ("redis", "//:p@10.0.0.1", true),
+            ("redis", "//example", false),
+            ("redis", "//:p@localhost", false),
+            ("redis", "//:p@127.0.0.1", false),
+            ("redis", "//:p@[::1]", false),
+            ("redis+unix", "//:p@/run/redis.sock", false),
+        ] {
+            assert_eq!(config(scheme, rest).nodes[0].exposes_password(), exposed, "{rest}");
+        }
+    }
+
+    #[cfg(not(feature = "tls"))]
+    #[test]
+    fn a_build_without_tls_names_the_feature() {
+        for scheme in ["rediss", "redlock+tls"] {
+            let error = Config::parse(scheme, "//a").expect_err("no TLS").to_string();
+            assert!(error.contains("redis-tls"), "{error}");
+        }
+    }
+
+    #[cfg(feature = "tls")]
+    #[test]
+    fn with_tls_every_node_is_met_under_its_own_name() {
+        let config = config("redlock+tls", "//a:1,b:2?insecure=true");
+        let names: Vec<String> = config.nodes.iter().map(|node| format!("{:?}", node.tls)).collect();
+        assert_eq!(names, ["Some(Access(a))", "Some(Access(b))"]);
+        assert!(config.quorum);
+    }
+
+    #[test]
     fn a_quorum_lists_its_nodes_each_with_its_own_credentials() {
         let config = config("redlock", "//:one@a:1,:two@b:2,c:3?max_ttl_ms=2000");
         let passwords: Vec<_> = config.nodes.iter().map(|node| node.password.as_deref()).collect();
@@ -199,6 +242,13 @@ mod tests {
             ("redis", "//a?prefix=fp:x"),
             ("redis", "//u:secret%zz@a"),
             ("redis", "//u:secret@a:x"),
+            ("redis", "//u:sec/secret@a"),
+            ("redis", "//u:1/secret@a"),
+            ("redis", "//u:sec?secret@a"),
+            ("redis", "//u:1?secret@a"),
+            ("redis", "//u:secret,x@a"),
+            ("redis", "//u:x?db=secret@a"),
+            ("sentinel", "//u:secret@a"),
             ("redlock", "//a,b,a"),
             ("redlock", "//a?max_ttl_ms=1"),
             ("redlock", "//1,2,3,4,5,6,7,8,9,10"),
