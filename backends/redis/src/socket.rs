@@ -1,6 +1,5 @@
 //! A connection that never blocks: TCP or a unix socket, with TLS on it or without.
 
-use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
 
@@ -9,7 +8,7 @@ use mio::event::Source;
 use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
 
-use crate::tls::{Access, Session};
+use crate::tls::{self, Access, Session};
 use crate::url::Address;
 
 /// What bytes go through, as both sides mean them. Reading and writing may happen at the same time.
@@ -162,28 +161,7 @@ impl Write for &Plain {
     }
 }
 
-/// A failure that has its own kind and cure, on its way through `io::Error`.
-#[derive(Debug)]
-pub(crate) struct Refusal(pub(crate) Trouble);
-
-impl Refusal {
-    pub(crate) fn error(kind: StoreErrorKind, message: impl Into<String>) -> io::Error {
-        io::Error::other(Self(Trouble::new(kind, message)))
-    }
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.message)
-    }
-}
-
-impl std::error::Error for Refusal {}
-
 /// What a failed read, write or connect means.
 pub(crate) fn trouble(error: &io::Error) -> Trouble {
-    match error.get_ref().and_then(|inner| inner.downcast_ref::<Refusal>()) {
-        Some(refusal) => refusal.0.clone(),
-        None => Trouble::new(StoreErrorKind::Unreachable, error.to_string()),
-    }
+    tls::trouble(error).unwrap_or_else(|| Trouble::new(StoreErrorKind::Unreachable, error.to_string()))
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fencepost_core::Invalid;
-use fencepost_core::store::StoreErrorKind;
+use fencepost_core::store::{StoreErrorKind, Trouble};
 use rustls::client::WebPkiServerVerifier;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
@@ -17,7 +17,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{AlertDescription, CertificateError, ClientConfig, ClientConnection, Error, RootCertStore};
 
 use crate::settings::TlsFiles;
-use crate::socket::{Plain, Refusal};
+use crate::socket::Plain;
 use crate::unverified::Unverified;
 
 /// Where systems keep the certificates that they trust: Debian and most others, Fedora, openSUSE, BSD and macOS.
@@ -277,4 +277,28 @@ fn certificate_cure(why: &CertificateError) -> &'static str {
         }
         _ => "its certificate is no good",
     }
+}
+
+/// A failure that has its own kind and cure, on its way through `io::Error`.
+#[derive(Debug)]
+struct Refusal(Trouble);
+
+impl Refusal {
+    fn error(kind: StoreErrorKind, message: impl Into<String>) -> io::Error {
+        io::Error::other(Self(Trouble::new(kind, message)))
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// What TLS has to say about an error, if it is one of its own.
+pub(crate) fn trouble(error: &io::Error) -> Option<Trouble> {
+    let refusal = error.get_ref()?.downcast_ref::<Refusal>()?;
+    Some(refusal.0.clone())
 }

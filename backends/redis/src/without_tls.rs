@@ -3,6 +3,7 @@
 use std::io;
 
 use fencepost_core::Invalid;
+use fencepost_core::store::Trouble;
 
 use crate::settings::TlsFiles;
 use crate::socket::Plain;
@@ -46,4 +47,9 @@ impl Session {
     pub(crate) fn write(&self, _: &Plain, _: &[u8]) -> io::Result<usize> {
         match *self {}
     }
+}
+
+/// What TLS has to say about an error: nothing.
+pub(crate) fn trouble(_: &io::Error) -> Option<Trouble> {
+    None
 }
