@@ -64,14 +64,23 @@ impl Worker {
 
     /// The CPU time of all its threads, user and system, since it started.
     pub(crate) fn cpu(&self) -> Outcome<Duration> {
-        let mut nanos = 0;
-        for thread in fs::read_dir(format!("/proc/{}/task", self.process.id()))? {
-            // Not `stat`, which counts in hundredths of a second: more than most of these threads use.
-            let text = fs::read_to_string(thread?.path().join("schedstat"))?;
-            nanos += text.split_whitespace().next().ok_or("an empty schedstat")?.parse::<u64>()?;
-        }
-        Ok(Duration::from_nanos(nanos))
+        cpu_of(&self.process.id().to_string())
     }
+}
+
+/// The CPU time of all threads of this process that are still there.
+pub(crate) fn cpu_of_this_process() -> Outcome<Duration> {
+    cpu_of("self")
+}
+
+fn cpu_of(process: &str) -> Outcome<Duration> {
+    let mut nanos = 0;
+    for thread in fs::read_dir(format!("/proc/{process}/task"))? {
+        // Not `stat`, which counts in hundredths of a second: more than most of these threads use.
+        let text = fs::read_to_string(thread?.path().join("schedstat"))?;
+        nanos += text.split_whitespace().next().ok_or("an empty schedstat")?.parse::<u64>()?;
+    }
+    Ok(Duration::from_nanos(nanos))
 }
 
 impl Drop for Worker {

@@ -144,3 +144,49 @@ local function hand_over(pass)
     end
   end
 end
+
+-- Takes the lock, or joins the line, or hands over to whoever comes first. The replies are those of acquire.lua.
+local function acquire(owner, token, tail, ttl, mode, turn, unify, ticket, lease, inbox, attempt)
+  ttl = tonumber(ttl)
+  local stale = {2, digits(last), digits(now)}
+  local own = mine(owner)
+  if own then
+    local stored = token_of(own)
+    if unify == '1' and stored ~= token then
+      if not fits(tonumber(token)) then return stale end
+      if v == '~' then call('ZREM', KEYS[5], own) end
+      grant(owner, token, mode, ttl, tail)
+      return 1
+    end
+    prolong(own, ttl)
+    return {1, stored}
+  end
+  if not fits(tonumber(token)) then return stale end
+  local head, head_ticket = live_head()
+  local first = not head or turn == 'O'
+  if not first and turn == 'L' then
+    local number = tonumber(ticket)
+    first = number < head_ticket or (number == head_ticket and owner <= head)
+  end
+  if first and admits(mode) then
+    leave_line(owner)
+    grant(owner, token, mode, ttl, tail)
+    if mode == 's' then
+      -- A reader was let in: the reader behind it may follow.
+      local next_owner, _, waiter = live_head()
+      if next_owner then
+        local next_inbox, next_mode = string.match(waiter, '^([^|]*)|%d+|%d+|([xs])|')
+        if admits(next_mode) then call('PUBLISH', next_inbox, 'W ' .. next_owner) end
+      end
+    end
+    return 1
+  end
+  if turn == 'L' then
+    if not join(owner, ticket, lease, inbox, attempt, mode, tail) then return {3} end
+    -- The lock may be free, its holder gone without a release: whoever asks wakes the line.
+    hand_over(token)
+  end
+  local shown = v or ''
+  if v == '~' then shown = readers[1] end
+  return {0, shown, digits(last), v and call('PTTL', KEYS[1]) or 0}
+end

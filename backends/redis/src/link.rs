@@ -142,18 +142,24 @@ impl Link {
         let (call, meaning) = steps::call(&self.prefix, &self.inbox, clock, &step);
         let waiting = Waiting::Step { step, meaning, reply, again };
         self.send(waiting, |up, out| {
-            let text;
-            let script: [&[u8]; 2] = match up.hashes.iter().find(|(script, _)| *script == call.script) {
-                Some((_, hash)) if !again.with_text => [b"EVALSHA", hash.as_bytes()],
-                _ => {
-                    text = call.script.text(up.major);
-                    [b"EVAL", text.as_bytes()]
-                }
+            let Some(script) = call.script else {
+                wire::write_head(out, call.count);
+                out.extend_from_slice(&call.words);
+                return;
             };
-            let count = call.keys.len().to_string();
-            let mut parts: Vec<&[u8]> = vec![script[0], script[1], count.as_bytes()];
-            parts.extend(call.keys.iter().chain(&call.arguments).map(String::as_bytes));
-            wire::write(out, &parts);
+            wire::write_head(out, call.count + 3);
+            match up.hashes.iter().find(|(loaded, _)| *loaded == script) {
+                Some((_, hash)) if !again.with_text => {
+                    wire::write_word(out, "EVALSHA");
+                    wire::write_word(out, hash);
+                }
+                _ => {
+                    wire::write_word(out, "EVAL");
+                    wire::write_word(out, &script.text(up.major));
+                }
+            }
+            wire::write_word(out, &call.keys.to_string());
+            out.extend_from_slice(&call.words);
         });
     }
 

@@ -9,11 +9,23 @@ pub(crate) enum Script {
     GiveBack,
     Evict,
     Inspect,
+    PlainAcquire,
+    PlainRenew,
+    PlainRelease,
 }
 
 /// All of them, in the order in which they are loaded.
-pub(crate) const ALL: [Script; 6] =
-    [Script::Acquire, Script::Renew, Script::Release, Script::GiveBack, Script::Evict, Script::Inspect];
+pub(crate) const ALL: [Script; 9] = [
+    Script::Acquire,
+    Script::Renew,
+    Script::Release,
+    Script::GiveBack,
+    Script::Evict,
+    Script::Inspect,
+    Script::PlainAcquire,
+    Script::PlainRenew,
+    Script::PlainRelease,
+];
 
 pub(crate) const TRUST: &str = include_str!("../lua/trust.lua");
 const PRELUDE: &str = include_str!("../lua/prelude.lua");
@@ -35,6 +47,9 @@ impl Script {
             Self::GiveBack => include_str!("../lua/give_back.lua"),
             Self::Evict => include_str!("../lua/evict.lua"),
             Self::Inspect => include_str!("../lua/inspect.lua"),
+            Self::PlainAcquire => include_str!("../lua/plain_acquire.lua"),
+            Self::PlainRenew => include_str!("../lua/plain_renew.lua"),
+            Self::PlainRelease => include_str!("../lua/plain_release.lua"),
         };
         let set = if major >= 7 { SET_NX_GET } else { GET_SET_NX };
         file.replace("--[[SET_NX_GET]]", set).replace("--[[PRELUDE]]", PRELUDE)

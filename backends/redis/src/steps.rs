@@ -1,14 +1,15 @@
 //! Steps to script calls, replies to answers.
 
+use std::fmt::{self, Write as _};
 use std::time::Duration;
 
 use fencepost_core::store::{
-    Answer, Claim, FencingToken, Holder, LockState, Loss, Mode, Owner, Proposal, Step, StoreErrorKind, Trouble, Turn,
-    Waiter,
+    Answer, Claim, FencingToken, Holder, LockState, Loss, Mode, Owner, Proposal, Step, StoreErrorKind, Then, Trouble,
+    Turn, Waiter,
 };
 
 use crate::scripts::Script;
-use crate::wire::Value;
+use crate::wire::{self, Value};
 
 /// The key that says whether a node may vote, and what time it is.
 pub(crate) const MARKER: &str = "fp:marker";
@@ -16,11 +17,56 @@ pub(crate) const MARKER: &str = "fp:marker";
 pub(crate) const PROBATION: &str = "fp:probation";
 const REVOKED: &str = "fp:revoked:";
 
-/// A call of a script: its keys and arguments.
+/// A call of a script: its keys and arguments, ready for the wire.
 pub(crate) struct Call {
-    pub(crate) script: Script,
-    pub(crate) keys: Vec<String>,
-    pub(crate) arguments: Vec<String>,
+    /// `None`: a plain command, its name among the words.
+    pub(crate) script: Option<Script>,
+    pub(crate) keys: usize,
+    /// How many words, the keys among them.
+    pub(crate) count: usize,
+    pub(crate) words: Vec<u8>,
+    /// Where a word is put together.
+    draft: String,
+}
+
+impl Call {
+    fn new(script: Script, prefix: &str, name: &str) -> Self {
+        let mut call = Self::empty(Some(script));
+        call.key(format_args!("{prefix}{name}"));
+        call.key(format_args!("fp:fence:{{{prefix}{name}}}"));
+        call.key(format_args!("{MARKER}"));
+        call.key(format_args!("fp:line:{{{prefix}{name}}}"));
+        call.key(format_args!("fp:readers:{{{prefix}{name}}}"));
+        call
+    }
+
+    /// A script that knows the lock's own key only.
+    fn plain(script: Script, prefix: &str, name: &str) -> Self {
+        let mut call = Self::empty(Some(script));
+        call.key(format_args!("{prefix}{name}"));
+        call
+    }
+
+    fn empty(script: Option<Script>) -> Self {
+        Self { script, keys: 0, count: 0, words: Vec::with_capacity(640), draft: String::with_capacity(96) }
+    }
+
+    fn key(&mut self, word: fmt::Arguments<'_>) {
+        self.keys += 1;
+        self.word(word);
+    }
+
+    fn word(&mut self, word: fmt::Arguments<'_>) {
+        self.count += 1;
+        self.draft.clear();
+        let _ = self.draft.write_fmt(word);
+        wire::write_word(&mut self.words, &self.draft);
+    }
+
+    fn words<const N: usize>(mut self, words: [fmt::Arguments<'_>; N]) -> Self {
+        words.into_iter().for_each(|word| self.word(word));
+        self
+    }
 }
 
 /// What the node's replies are read with.
@@ -28,7 +74,9 @@ pub(crate) struct Call {
 pub(crate) enum Meaning {
     Acquire(FencingToken),
     Renew,
-    Release,
+    /// The other claim, if one goes with it, asks for this token.
+    Release(FencingToken),
+    GiveBack,
     Evict,
     Inspect,
 }
@@ -45,12 +93,6 @@ pub(crate) enum Read {
 
 pub(crate) fn lock_key(prefix: &str, name: &str) -> String {
     format!("{prefix}{name}")
-}
-
-fn keys(prefix: &str, name: &str) -> Vec<String> {
-    let lock = lock_key(prefix, name);
-    let companion = |kind: &str| format!("fp:{kind}:{{{lock}}}");
-    vec![lock.clone(), companion("fence"), MARKER.to_owned(), companion("line"), companion("readers")]
 }
 
 /// The name in a fence key of this prefix.
@@ -72,85 +114,130 @@ fn proposed(proposal: Proposal) -> FencingToken {
     }
 }
 
-/// Turn, ticket, lease and inbox.
-fn place(claim: &Claim, inbox: &str) -> [String; 4] {
-    match claim.turn {
-        Turn::InLine(place) => {
-            let lease = place.lease.as_millis().max(1).to_string();
-            ["L".into(), place.ticket.to_string(), lease, inbox.to_owned()]
-        }
-        Turn::AfterOthers => ["A".into(), "0".into(), "0".into(), String::new()],
-        Turn::Overtake => ["O".into(), "0".into(), "0".into(), String::new()],
-    }
-}
-
 /// A token's time, in milliseconds.
 fn ms(token: FencingToken) -> u64 {
     token.as_u64() / 1024
 }
 
+/// Turn, ticket and lease.
+fn place(claim: &Claim) -> (char, u64, u128) {
+    match claim.turn {
+        Turn::InLine(place) => ('L', place.ticket.as_u64(), place.lease.as_millis().max(1)),
+        Turn::AfterOthers => ('A', 0, 0),
+        Turn::Overtake => ('O', 0, 0),
+    }
+}
+
 /// Puts a step about one lock into words. `clock` is what the node's clock says by now, as far as we know.
 pub(crate) fn call(prefix: &str, inbox: &str, clock: FencingToken, step: &Step) -> (Call, Meaning) {
-    let tail = |claim: &Claim, attempt: u32| {
-        let since = claim.place().map_or(clock, |place| place.ticket.max(clock));
-        format!("{attempt}|{}|{}", ms(since), claim.label)
-    };
-    let ttl = |claim: &Claim| claim.ttl.as_millis().to_string();
-    let call = |script, name: &str, arguments| Call { script, keys: keys(prefix, name), arguments };
+    if let Some(claim) = step.claim().filter(|claim| !claim.fenced) {
+        return plain(prefix, claim, step);
+    }
+    let since = |claim: &Claim| ms(claim.place().map_or(clock, |place| place.ticket.max(clock)));
+    let ttl = |claim: &Claim| claim.ttl.as_millis();
     match step {
         Step::Acquire { claim, attempt, token, unify } => {
             let token = proposed(*token);
-            let [turn, ticket, lease, inbox] = place(claim, inbox);
-            let arguments = vec![
-                claim.owner.expose(),
-                token.to_string(),
-                tail(claim, *attempt),
-                ttl(claim),
-                mode(claim).into(),
-                turn,
-                u8::from(*unify).to_string(),
-                ticket,
-                lease,
-                inbox,
-                attempt.to_string(),
-            ];
-            (call(Script::Acquire, claim.name.as_str(), arguments), Meaning::Acquire(token))
+            let (turn, ticket, lease) = place(claim);
+            let call = Call::new(Script::Acquire, prefix, claim.name.as_str()).words([
+                format_args!("{}", claim.owner.expose()),
+                format_args!("{token}"),
+                format_args!("{attempt}|{}|{}", since(claim), claim.label),
+                format_args!("{}", ttl(claim)),
+                format_args!("{}", mode(claim)),
+                format_args!("{turn}"),
+                format_args!("{}", u8::from(*unify)),
+                format_args!("{ticket}"),
+                format_args!("{lease}"),
+                format_args!("{inbox}"),
+                format_args!("{attempt}"),
+            ]);
+            (call, Meaning::Acquire(token))
         }
         Step::Renew { claim, token } => {
-            let arguments =
-                vec![claim.owner.expose(), token.to_string(), tail(claim, 0), ttl(claim), mode(claim).into()];
-            let mut call = call(Script::Renew, claim.name.as_str(), arguments);
-            call.keys.push(format!("{REVOKED}{}", claim.owner.expose()));
+            let owner = claim.owner.expose();
+            let mut call = Call::new(Script::Renew, prefix, claim.name.as_str());
+            call.key(format_args!("{REVOKED}{owner}"));
+            let call = call.words([
+                format_args!("{owner}"),
+                format_args!("{token}"),
+                format_args!("0|{}|{}", since(claim), claim.label),
+                format_args!("{}", ttl(claim)),
+                format_args!("{}", mode(claim)),
+            ]);
             (call, Meaning::Renew)
         }
-        Step::Release { claim, raise, pass } => {
-            let raise = raise.map(|raise| raise.to_string()).unwrap_or_default();
-            let arguments = vec![claim.owner.expose(), raise, proposed(*pass).to_string()];
-            (call(Script::Release, claim.name.as_str(), arguments), Meaning::Release)
+        Step::Release { claim, raise, pass, then } => {
+            let call = Call::new(Script::Release, prefix, claim.name.as_str());
+            let (owner, pass) = (claim.owner.expose(), proposed(*pass));
+            let call = match raise {
+                Some(raise) => call.words([format_args!("{owner}"), format_args!("{raise}"), format_args!("{pass}")]),
+                None => call.words([format_args!("{owner}"), format_args!(""), format_args!("{pass}")]),
+            };
+            let Some(Then { claim, attempt }) = then else { return (call, Meaning::Release(pass)) };
+            let (turn, ticket, lease) = place(claim);
+            let call = call.words([
+                format_args!("{}", claim.owner.expose()),
+                format_args!("{attempt}|{}|{}", since(claim), claim.label),
+                format_args!("{}", ttl(claim)),
+                format_args!("{}", mode(claim)),
+                format_args!("{turn}"),
+                format_args!("{ticket}"),
+                format_args!("{lease}"),
+                format_args!("{inbox}"),
+                format_args!("{attempt}"),
+            ]);
+            (call, Meaning::Release(pass))
         }
         Step::GiveBack { claim, attempt, token, pass } => {
-            let [turn, ticket, lease, inbox] = place(claim, inbox);
-            let arguments = vec![
-                claim.owner.expose(),
-                token.to_string(),
-                tail(claim, *attempt),
-                proposed(*pass).to_string(),
-                mode(claim).into(),
-                turn,
-                ticket,
-                lease,
-                inbox,
-                attempt.to_string(),
-            ];
-            (call(Script::GiveBack, claim.name.as_str(), arguments), Meaning::Release)
+            let (turn, ticket, lease) = place(claim);
+            let call = Call::new(Script::GiveBack, prefix, claim.name.as_str()).words([
+                format_args!("{}", claim.owner.expose()),
+                format_args!("{token}"),
+                format_args!("{attempt}|{}|{}", since(claim), claim.label),
+                format_args!("{}", proposed(*pass)),
+                format_args!("{}", mode(claim)),
+                format_args!("{turn}"),
+                format_args!("{ticket}"),
+                format_args!("{lease}"),
+                format_args!("{inbox}"),
+                format_args!("{attempt}"),
+            ]);
+            (call, Meaning::GiveBack)
         }
         Step::Evict { name, above } => {
             let above = proposed(*above);
-            let arguments = vec![above.to_string(), above.next().to_string(), REVOKED.into()];
-            (call(Script::Evict, name.as_str(), arguments), Meaning::Evict)
+            let call = Call::new(Script::Evict, prefix, name.as_str());
+            let words = [format_args!("{above}"), format_args!("{}", above.next()), format_args!("{REVOKED}")];
+            (call.words(words), Meaning::Evict)
         }
-        Step::Inspect { name } => (call(Script::Inspect, name.as_str(), Vec::new()), Meaning::Inspect),
+        Step::Inspect { name } => (Call::new(Script::Inspect, prefix, name.as_str()), Meaning::Inspect),
         Step::List { .. } => unreachable!("BUG: a listing is not one call"),
+    }
+}
+
+/// The same for a lock that needs no token: `SET NX PX` and compare-and-delete, as every Redis lock has them.
+fn plain(prefix: &str, claim: &Claim, step: &Step) -> (Call, Meaning) {
+    let (name, owner, ttl) = (claim.name.as_str(), claim.owner.expose(), claim.ttl.as_millis());
+    let call = |script| Call::plain(script, prefix, name).words([format_args!("{owner}")]);
+    match step {
+        Step::Acquire { attempt: 1, token, .. } => {
+            let words = [
+                format_args!("SET"),
+                format_args!("{prefix}{name}"),
+                format_args!("{owner}"),
+                format_args!("NX"),
+                format_args!("PX"),
+                format_args!("{ttl}"),
+            ];
+            (Call::empty(None).words(words), Meaning::Acquire(proposed(*token)))
+        }
+        Step::Acquire { token, .. } => {
+            let call = call(Script::PlainAcquire).words([format_args!("{ttl}")]);
+            (call, Meaning::Acquire(proposed(*token)))
+        }
+        Step::Renew { .. } => (call(Script::PlainRenew).words([format_args!("{ttl}")]), Meaning::Renew),
+        _ => (call(Script::PlainRelease), Meaning::GiveBack),
     }
 }
 
@@ -160,13 +247,17 @@ pub(crate) fn read(meaning: Meaning, name: &str, reply: &Value) -> Read {
     match (meaning, reply) {
         (_, Value::Error(text)) => Read::Trouble(trouble(text)),
         (Meaning::Acquire(_) | Meaning::Renew | Meaning::Evict, Value::Number(-1)) => Read::Untrusted,
-        (Meaning::Acquire(token), Value::Number(1)) => Read::Answer(Answer::Granted { token }),
+        (Meaning::Acquire(token), Value::Number(1) | Value::Text(_)) => Read::Answer(Answer::Granted { token }),
+        (Meaning::Acquire(_), Value::Number(0) | Value::Null) => {
+            Read::Answer(Answer::Held { holder: None, last: None })
+        }
         (Meaning::Acquire(_), Value::Array(parts)) => acquired(parts).unwrap_or_else(odd),
         (Meaning::Renew, Value::Number(1)) => Read::Answer(Answer::Kept),
         (Meaning::Renew, Value::Number(0)) => Read::Answer(Answer::Lost(Loss::TakenOver)),
         (Meaning::Renew, Value::Number(4)) => Read::Answer(Answer::Lost(Loss::Revoked)),
-        (Meaning::Release, Value::Number(1)) => Read::Answer(Answer::Freed),
-        (Meaning::Release, Value::Number(0)) => Read::Answer(Answer::NotHeld),
+        (Meaning::Release(_) | Meaning::GiveBack, Value::Number(1)) => Read::Answer(Answer::Freed),
+        (Meaning::Release(_) | Meaning::GiveBack, Value::Number(0)) => Read::Answer(Answer::NotHeld),
+        (Meaning::Release(pass), Value::Array(parts)) => relayed(pass, name, parts).unwrap_or_else(odd),
         (Meaning::Evict, Value::Array(parts)) => Read::Answer(Answer::Evicted(holders(parts, None))),
         (Meaning::Inspect, Value::Array(parts)) => match state(name, parts) {
             Some(state) => Read::Answer(Answer::State(state)),
@@ -174,6 +265,18 @@ pub(crate) fn read(meaning: Meaning, name: &str, reply: &Value) -> Read {
         },
         _ => odd(),
     }
+}
+
+fn relayed(pass: FencingToken, name: &str, parts: &[Value]) -> Option<Read> {
+    let [freed, reply] = parts else { return None };
+    let freed = freed.number()? == 1;
+    Some(match read(Meaning::Acquire(pass), name, reply) {
+        Read::Answer(answer) => Read::Answer(Answer::Relayed { freed, then: Box::new(answer) }),
+        Read::Clock(answer, clock) => Read::Clock(Answer::Relayed { freed, then: Box::new(answer) }, clock),
+        // The other claim has no place here now; it asks again by itself.
+        Read::Untrusted | Read::Trouble(_) if freed => Read::Answer(Answer::Freed),
+        Read::Untrusted | Read::Trouble(_) => Read::Answer(Answer::NotHeld),
+    })
 }
 
 fn acquired(parts: &[Value]) -> Option<Read> {

@@ -1,5 +1,7 @@
 //! Commands to bytes, bytes to replies. The parsing is `redis-protocol`'s; here are only the shapes we use.
 
+use std::io::Write as _;
+
 use redis_protocol::resp3::decode::complete::decode;
 use redis_protocol::resp3::types::OwnedFrame;
 
@@ -72,17 +74,28 @@ fn shaped(frame: OwnedFrame) -> Value {
 /// Writes a command behind what is already in the buffer.
 pub(crate) fn write(out: &mut Vec<u8>, parts: &[&[u8]]) {
     head(out, b'*', parts.len());
-    for part in parts {
-        head(out, b'$', part.len());
-        out.extend_from_slice(part);
-        out.extend_from_slice(b"\r\n");
-    }
+    parts.iter().for_each(|part| write_bytes(out, part));
+}
+
+/// Writes one word of a command.
+pub(crate) fn write_word(out: &mut Vec<u8>, word: &str) {
+    write_bytes(out, word.as_bytes());
+}
+
+fn write_bytes(out: &mut Vec<u8>, word: &[u8]) {
+    head(out, b'$', word.len());
+    out.extend_from_slice(word);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Writes the head of a command of so many words; the words follow.
+pub(crate) fn write_head(out: &mut Vec<u8>, words: usize) {
+    head(out, b'*', words);
 }
 
 fn head(out: &mut Vec<u8>, kind: u8, number: usize) {
     out.push(kind);
-    out.extend_from_slice(number.to_string().as_bytes());
-    out.extend_from_slice(b"\r\n");
+    let _ = write!(out, "{number}\r\n");
 }
 
 #[cfg(test)]
@@ -105,5 +118,9 @@ mod tests {
         let mut out = Vec::new();
         write(&mut out, &[b"GET", b"a\r\nb"]);
         assert_eq!(out, b"*2\r\n$3\r\nGET\r\n$4\r\na\r\nb\r\n");
+        out.clear();
+        write_head(&mut out, 1);
+        write_word(&mut out, "ab-12");
+        assert_eq!(out, b"*1\r\n$5\r\nab-12\r\n");
     }
 }

@@ -60,7 +60,7 @@ impl Scene {
 fn claim() -> Arc<Claim> {
     let (name, owner) = (LockName::new("a").expect("a name"), Owner::random().expect("random"));
     let (mode, turn) = (Mode::Exclusive, Turn::AfterOthers);
-    Arc::new(Claim { name, owner, label: "".into(), mode, ttl: Duration::from_secs(30), turn })
+    Arc::new(Claim { name, owner, label: "".into(), mode, ttl: Duration::from_secs(30), turn, fenced: true })
 }
 
 fn acquire(claim: &Arc<Claim>) -> Step {
@@ -68,7 +68,7 @@ fn acquire(claim: &Arc<Claim>) -> Step {
 }
 
 fn release(claim: &Arc<Claim>) -> Step {
-    Step::Release { claim: claim.clone(), raise: None, pass: Proposal::Next }
+    Step::Release { claim: claim.clone(), raise: None, pass: Proposal::Next, then: None }
 }
 
 const LONG: Duration = Duration::from_secs(60);

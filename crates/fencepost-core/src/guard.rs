@@ -3,10 +3,10 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use crate::error::{AcquireError, Lost, NodeVote, ReleaseOutcome, RenewError, StoreError, StoreErrorKind};
+use crate::error::{AcquireError, Lost, NodeVote, ReleaseOutcome, RenewError, StoreError, StoreErrorKind, Vote};
 use crate::grant::Grant;
 use crate::lease::Lease;
 use crate::lock::MAX_HOLD;
@@ -28,7 +28,9 @@ use crate::token::{FencingToken, SharedToken};
 pub struct Guard<G: Grant = FencingToken> {
     course: Arc<Course>,
     token: FencingToken,
-    votes: Vec<NodeVote>,
+    heard: Vec<(Duration, Vote)>,
+    /// Named when somebody asks.
+    votes: OnceLock<Vec<NodeVote>>,
     /// Ended by `release` or `leak`: then `Drop` has nothing left to do.
     ended: bool,
     grant: PhantomData<G>,
@@ -41,6 +43,17 @@ impl Drop for Unfinished {
     fn drop(&mut self) {
         if let Some(course) = self.0.take() {
             course.leave();
+        }
+    }
+}
+
+/// Lets go of an adopted lease unless it proved to be ours: until then giving up must not release it, nor renew it.
+struct Unproven(Option<Arc<Course>>);
+
+impl Drop for Unproven {
+    fn drop(&mut self) {
+        if let Some(course) = self.0.take() {
+            course.abandon();
         }
     }
 }
@@ -61,6 +74,7 @@ impl<G: Grant> Guard<G> {
             mode: G::MODE,
             ttl: lease.ttl,
             turn: Turn::AfterOthers,
+            fenced: G::FENCED,
         };
         let terms =
             Terms { patience: Patience::None, margin: lease.ttl / 10, max_hold: Some(MAX_HOLD), automatic: true };
@@ -68,25 +82,15 @@ impl<G: Grant> Guard<G> {
             let message = "this connection is shutting down; it takes no new claims";
             StoreError::new(StoreErrorKind::Unsupported, "adopt", message)
         })?;
-        let mut guard = Self::new(course.clone());
-        // Until it is known to be ours, giving up must not release it.
-        guard.ended = true;
-        let renewed = poll_fn(|context| course.poll_renewed(1, context)).await;
-        match renewed {
-            Ok(_) => {
-                guard.ended = false;
-                Ok(guard)
-            }
-            Err(error) => {
-                course.abandon();
-                Err(error)
-            }
-        }
+        let mut unproven = Unproven(Some(course.clone()));
+        poll_fn(|context| course.poll_renewed(1, context)).await?;
+        unproven.0 = None;
+        Ok(Self::new(course))
     }
 
     fn new(course: Arc<Course>) -> Self {
-        let (token, votes) = course.won().expect("BUG: a guard is made of a lock that was won");
-        Self { course, token, votes, ended: false, grant: PhantomData }
+        let (token, heard) = course.won().expect("BUG: a guard is made of a lock that was won");
+        Self { course, token, heard, votes: OnceLock::new(), ended: false, grant: PhantomData }
     }
 
     /// The lock.
@@ -147,7 +151,7 @@ impl<G: Grant> Guard<G> {
 
     /// Which nodes granted, and how fast. One entry where one server decides.
     pub fn votes(&self) -> &[NodeVote] {
-        &self.votes
+        self.votes.get_or_init(|| self.course.node_votes(&self.heard))
     }
 
     /// The owner's secret as text, for a child process that shall be able to prove the hold.

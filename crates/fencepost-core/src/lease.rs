@@ -51,12 +51,18 @@ impl<G: Grant> Lease<G> {
 
     /// The lease as one line of text, with its secret: whoever reads it can renew and release the lock.
     pub fn expose(&self) -> String {
-        let mode = match G::MODE {
-            Mode::Exclusive => 'x',
-            Mode::Shared => 's',
-        };
+        let mode = kind::<G>();
         let (owner, token, ttl_ms) = (self.owner.expose(), self.token, self.ttl.as_millis());
         format!("{MARK}:{mode}:{owner}:{token}:{ttl_ms}:{}", self.name)
+    }
+}
+
+/// The kind of lock, as text.
+fn kind<G: Grant>() -> &'static str {
+    match (G::MODE, G::FENCED) {
+        (Mode::Exclusive, true) => "x",
+        (Mode::Exclusive, false) => "u",
+        (Mode::Shared, _) => "s",
     }
 }
 
@@ -68,7 +74,7 @@ impl<G: Grant> FromStr for Lease<G> {
             || Invalid::new("lease", "(hidden)", "pass the text that `Lease::expose` wrote for this kind of lock");
         let parts: Vec<&str> = text.splitn(6, ':').collect();
         let [MARK, mode, owner, token, ttl_ms, name] = parts[..] else { return Err(refuse()) };
-        let fits = matches!((mode, G::MODE), ("x", Mode::Exclusive) | ("s", Mode::Shared));
+        let fits = mode == kind::<G>();
         let owner = Owner::from_exposed(owner).filter(|_| fits).ok_or_else(refuse)?;
         let ttl = Duration::from_millis(ttl_ms.parse().map_err(|_| refuse())?);
         Ok(Self::new(LockName::new(name)?, owner, token.parse().map_err(|_| refuse())?, ttl))

@@ -70,6 +70,16 @@ impl Lock {
 
     /// Many readers or one writer; writers do not starve, because a waiting writer stops new readers.
     pub fn shared(self) -> Lock<SharedToken> {
+        self.granting()
+    }
+
+    /// The last microsecond, for work that may overlap now and then: a guard with no token to show, and no place in
+    /// line. On Redis it is plain `SET NX PX` and compare-and-delete; a late request may hold the lock for a ttl.
+    pub fn unfenced(self) -> Lock<()> {
+        self.granting()
+    }
+
+    fn granting<G: Grant>(self) -> Lock<G> {
         let Self { quorum, name, label, ttl, wait, unfair, manual, max_hold, loss_margin, .. } = self;
         Lock { quorum, name, label, ttl, wait, unfair, manual, max_hold, loss_margin, grant: PhantomData }
     }
@@ -187,13 +197,13 @@ impl<G: Grant> Lock<G> {
             Wait::Forever => Patience::Endless { began: now },
         };
         let turn = match patience {
-            _ if self.unfair => Turn::Overtake,
+            _ if self.unfair || !G::FENCED => Turn::Overtake,
             Patience::Until { .. } | Patience::Endless { .. } if self.quorum.abilities.queues => {
                 Turn::InLine(Place { ticket: self.quorum.clock_guess(), lease: self.quorum.waiter_lease(self.ttl) })
             }
             _ => Turn::AfterOthers,
         };
-        let claim = Claim { name, owner, label, mode: G::MODE, ttl: self.ttl, turn };
+        let claim = Claim { name, owner, label, mode: G::MODE, ttl: self.ttl, turn, fenced: G::FENCED };
         let margin = self.margin();
         Ok((claim, Terms { patience, margin, max_hold: self.max_hold, automatic: !self.manual }))
     }

@@ -80,7 +80,9 @@ impl Owner {
 
     /// The owner as 40 hexadecimal digits: a secret.
     pub fn expose(&self) -> String {
-        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let pairs = self.0.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+        pairs.map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
     }
 
     /// Reads what [`expose`](Owner::expose) wrote.

@@ -1,19 +1,19 @@
 //! One claim from its first request to its last: runs the machines, keeps their deadlines, answers the futures.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use super::farewell::Farewell;
+use super::farewell::{Farewell, Relay};
 use super::hold::{Hold, Upkeep};
 use super::pursuit::{Outcome, Pursuit};
 use super::{Effect, Quorum, Requests, Scene};
 use crate::clock::{Alarm, AlarmId, Moment};
-use crate::error::{AcquireError, LossReason, Lost, NodeVote, ReleaseOutcome, RenewError, StoreError};
+use crate::error::{AcquireError, LossReason, Lost, NodeVote, ReleaseOutcome, RenewError, StoreError, Vote};
 use crate::event::EventKind;
 use crate::state::Holder;
-use crate::store::{Claim, Event, Listening, Mailbox, Post, Reply};
+use crate::store::{Claim, Event, Listening, Mailbox, Mode, Post, Proposal, Reply, Then};
 use crate::token::FencingToken;
 
 /// How long an acquisition may wait for others.
@@ -59,6 +59,9 @@ pub(crate) struct Terms {
     pub(crate) automatic: bool,
 }
 
+/// The token of a hold, and what each node said of it.
+pub(crate) type Won = (FencingToken, Vec<(Duration, Vote)>);
+
 /// The life of one claim. Shared by the future or guard that uses it, the stores' answers and the clock.
 pub(crate) struct Course {
     pub(crate) id: u64,
@@ -67,6 +70,8 @@ pub(crate) struct Course {
     terms: Terms,
     inbox: Mutex<Inbox>,
     state: Mutex<State>,
+    /// Who goes with our release, and which of its requests that is.
+    successor: OnceLock<(Weak<Course>, u32)>,
 }
 
 /// What waits to be handled. Whoever puts something in while nobody is at work does the work: answers may be posted
@@ -107,7 +112,7 @@ struct Life {
     phase: Phase,
     /// Why the acquisition ended without the lock.
     refusal: Option<AcquireError>,
-    won: Option<(FencingToken, Vec<NodeVote>)>,
+    won: Option<Won>,
     lost: Option<LossReason>,
 }
 
@@ -169,7 +174,8 @@ impl Course {
         };
         quorum.enrol(|id| {
             let (inbox, state) = (Mutex::default(), Mutex::new(state));
-            Arc::new(Self { id, claim: Arc::new(claim), quorum: quorum.clone(), terms, inbox, state })
+            let successor = OnceLock::new();
+            Arc::new(Self { id, claim: Arc::new(claim), quorum: quorum.clone(), terms, inbox, state, successor })
         })
     }
 
@@ -192,10 +198,9 @@ impl Course {
 
     /// The end of the hold, if it ended unasked. Loss is judged by the clock, at every poll.
     pub(crate) fn poll_lost(self: &Arc<Self>, context: &Context<'_>) -> Poll<Lost> {
-        match self.lost() {
-            Some(lost) => Poll::Ready(lost),
-            None => self.state().wait(context),
-        }
+        // First the waker, then the question: a loss between the two must wake it.
+        let waiting = self.state().wait(context);
+        self.lost().map_or(waiting, Poll::Ready)
     }
 
     pub(crate) fn lost(self: &Arc<Self>) -> Option<Lost> {
@@ -221,8 +226,13 @@ impl Course {
     }
 
     /// The token of the hold, and what each node said.
-    pub(crate) fn won(&self) -> Option<(FencingToken, Vec<NodeVote>)> {
+    pub(crate) fn won(&self) -> Option<Won> {
         self.state().life.won.clone()
+    }
+
+    /// The same votes, with the names of the nodes.
+    pub(crate) fn node_votes(&self, votes: &[(Duration, Vote)]) -> Vec<NodeVote> {
+        self.quorum.node_votes(votes)
     }
 
     /// Asks for a renewal now. Answers the number of the round that will end it.
@@ -240,10 +250,11 @@ impl Course {
         round: u64,
         context: &Context<'_>,
     ) -> Poll<Result<Duration, RenewError>> {
+        let waiting = self.state().wait(context);
         if let Some(lost) = self.lost() {
             return Poll::Ready(Err(lost.into()));
         }
-        let mut state = self.state();
+        let state = self.state();
         let Phase::Held(hold) = &state.life.phase else {
             let lost = Lost::new(self.claim.name.as_str(), LossReason::Expired);
             return Poll::Ready(Err(lost.into()));
@@ -251,7 +262,7 @@ impl Course {
         match &hold.last_round {
             Some(Ok(())) if hold.rounds >= round => Poll::Ready(Ok(hold.remaining(self.quorum.clock.now()))),
             Some(Err(error)) if hold.rounds >= round => Poll::Ready(Err(error.clone().into())),
-            _ => state.wait(context),
+            _ => waiting,
         }
     }
 
@@ -315,36 +326,51 @@ impl Course {
     }
 
     fn push(self: &Arc<Self>, input: Input) {
+        let mut next = self.drive(input);
+        // Not by recursion: a long line of claims may end at one moment.
+        while let Some(course) = next {
+            next = course.drive(Input::Begin);
+        }
+    }
+
+    /// Answers whose turn it is now in the process's own line, if that has changed.
+    fn drive(self: &Arc<Self>, input: Input) -> Option<Arc<Self>> {
+        let mut next = None;
         {
             let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
             inbox.leave |= matches!(input, Input::Leave);
             inbox.stop |= matches!(input, Input::Stop);
             inbox.inputs.push_back(input);
             if inbox.at_work {
-                return;
+                return None;
             }
             inbox.at_work = true;
         }
+        let shift = Shift(self);
         loop {
             let input = {
                 let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
                 let Some(input) = inbox.inputs.pop_front() else {
                     inbox.at_work = false;
-                    return;
+                    std::mem::forget(shift);
+                    return next;
                 };
                 input
             };
-            self.work(input);
+            next = self.work(input).or(next);
         }
     }
 
     /// Decides under the lock, does outside it.
-    fn work(self: &Arc<Self>, input: Input) {
-        if matches!(input, Input::Begin) {
-            self.listen();
+    fn work(self: &Arc<Self>, input: Input) -> Option<Arc<Self>> {
+        // A claim that came along with a release has begun already.
+        if matches!(input, Input::Begin) && matches!(self.state().life.phase, Phase::Lined) {
+            let listening = self.listen();
+            self.state().listening = listening;
         }
         let mut effects = Vec::new();
         let now = self.quorum.clock.now();
+        let relay = if matches!(input, Input::Leave) { self.relay(now) } else { None };
         let (wakers, heard, left_line, parted, done) = {
             let mut guard = self.state();
             let state = &mut *guard;
@@ -352,7 +378,7 @@ impl Course {
             let requests = &mut state.requests;
             let (quorum, claim) = (&*self.quorum, &self.claim);
             let mut scene = Scene { quorum, claim, now, requests, effects: &mut effects };
-            self.handle(&mut state.life, &mut scene, input);
+            self.handle(&mut state.life, &mut scene, input, relay);
             let changed = state.signs() != signs;
             self.set_alarm(state);
             let ends_listening = !matches!(state.life.phase, Phase::Lined | Phase::Pursuing(_));
@@ -367,6 +393,13 @@ impl Course {
         for effect in effects {
             match effect {
                 Effect::Tell(kind) => self.tell(kind),
+                Effect::PassOn { node, answer } => {
+                    if let Some((next, request)) = self.successor.get()
+                        && let Some(next) = next.upgrade()
+                    {
+                        next.push(Input::Post(Post { node, request: *request, event: Event::Answer(answer) }));
+                    }
+                }
                 Effect::Send { node, request, step, deadline } => {
                     let reply = Reply::new(self.clone(), node, request);
                     self.quorum.nodes[node].submit(step, deadline, reply);
@@ -374,9 +407,7 @@ impl Course {
             }
         }
         // After the release was sent, so that the next claim of this process finds the lock free.
-        if left_line && let Some(next) = self.quorum.line.leave(self) {
-            next.push(Input::Begin);
-        }
+        let next = left_line.then(|| self.quorum.line.leave(self)).flatten();
         if done {
             self.quorum.strike_off(self.id);
         }
@@ -384,11 +415,11 @@ impl Course {
             self.quorum.tell_of_parting();
         }
         wakers.into_iter().for_each(Waker::wake);
+        next
     }
 
     /// From here on another claim of this process may contend.
     fn has_left_line(&self, state: &State) -> bool {
-        use crate::store::Mode;
         match &state.life.phase {
             Phase::Lined | Phase::Pursuing(_) => false,
             Phase::Held(hold) => self.claim.mode == Mode::Shared || hold.lost.is_some(),
@@ -396,17 +427,49 @@ impl Course {
         }
     }
 
-    fn listen(self: &Arc<Self>) {
+    fn listen(self: &Arc<Self>) -> Vec<Listening> {
         if self.claim.place().is_none() || !self.quorum.abilities.queues {
-            return;
+            return Vec::new();
         }
         let nodes = self.quorum.nodes.iter().enumerate();
-        let listening = nodes.map(|(node, store)| store.listen(&self.claim, Reply::new(self.clone(), node, 0)));
-        let listening = listening.collect();
-        self.state().listening = listening;
+        nodes.map(|(node, store)| store.listen(&self.claim, Reply::new(self.clone(), node, 0))).collect()
     }
 
-    fn handle(&self, life: &mut Life, scene: &mut Scene<'_>, input: Input) {
+    /// The next claim of this process goes with our release: one step instead of two, still in the order of tickets.
+    fn relay(&self, now: Moment) -> Option<Relay> {
+        let raise = match &self.state().life.phase {
+            Phase::Held(hold) if hold.lost.is_none() && self.claim.mode == Mode::Exclusive => hold.raise(),
+            _ => return None,
+        };
+        let next = self.quorum.line.after(self)?;
+        let pass = self.quorum.proposal(Some(raise));
+        let attempt = next.begin_relayed(now, pass)?;
+        let then = Then { claim: next.claim.clone(), attempt };
+        self.successor.set((Arc::downgrade(&next), attempt)).ok()?;
+        Some(Relay { then, pass, request: None })
+    }
+
+    /// Starts to acquire by another claim's release. `None`: it does not wait for its turn any more.
+    fn begin_relayed(self: &Arc<Self>, now: Moment, pass: Proposal) -> Option<u32> {
+        // Before any node can push.
+        let listening = self.listen();
+        let mut guard = self.state();
+        let state = &mut *guard;
+        if !matches!(state.life.phase, Phase::Lined) || self.terms.patience.is_over(now) {
+            return None;
+        }
+        state.listening = listening;
+        let (quorum, claim) = (&*self.quorum, &self.claim);
+        let mut effects = Vec::new();
+        let mut scene = Scene { quorum, claim, now, requests: &mut state.requests, effects: &mut effects };
+        let mut pursuit = Pursuit::new(scene.nodes(), self.terms.patience, self.terms.margin);
+        let attempt = pursuit.begin_relayed(&mut scene, pass);
+        state.life.phase = Phase::Pursuing(pursuit);
+        self.set_alarm(state);
+        Some(attempt)
+    }
+
+    fn handle(&self, life: &mut Life, scene: &mut Scene<'_>, input: Input, relay: Option<Relay>) {
         match (&mut life.phase, input) {
             (Phase::Done(_), _) => {}
             (phase, Input::Abandon) => *phase = Phase::Done(None),
@@ -458,7 +521,7 @@ impl Course {
                     Input::Renew => hold.renew(scene),
                     Input::Leave => {
                         scene.tell(EventKind::Releasing);
-                        let mut farewell = Farewell::of_hold(scene, hold.raise(), hold.lost);
+                        let mut farewell = Farewell::of_hold(scene, hold.raise(), hold.lost, relay);
                         farewell.tick(scene);
                         life.phase = Phase::Leaving(farewell);
                         return;
@@ -469,8 +532,8 @@ impl Course {
             }
             (Phase::Leaving(farewell), input) => {
                 match input {
-                    Input::Post(Post { node, event: Event::Answer(answer), .. }) => {
-                        farewell.answered(scene, node, answer);
+                    Input::Post(Post { node, request, event: Event::Answer(answer) }) => {
+                        farewell.answered(scene, node, request, answer);
                     }
                     Input::Tick => farewell.tick(scene),
                     _ => {}
@@ -490,9 +553,11 @@ impl Course {
             Outcome::Open => return,
             Outcome::Won { token, until } => {
                 let nodes = pursuit.vouchers(token);
-                let votes = pursuit.votes(scene);
-                let hold = Hold::new(scene, token, pursuit.highest, nodes, &self.upkeep());
+                let votes = pursuit.votes();
+                let mut hold = Hold::new(scene, token, pursuit.highest, nodes, &self.upkeep());
                 scene.tell(EventKind::Acquired { token, remaining: until.since(scene.now) });
+                // A hand-over is renewed before anybody can leak it.
+                hold.tick(scene);
                 life.won = Some((token, votes));
                 life.phase = Phase::Held(hold);
                 return;
@@ -569,6 +634,15 @@ impl Pursuit {
             Event::HandedOver { token, attempt } => self.handed_over(scene, post.node, token, attempt),
             Event::MayPay => self.hint(scene),
         }
+    }
+}
+
+/// Somebody is at work. A panic, such as one in a subscriber of `tracing`, must not leave the claim without anybody.
+struct Shift<'a>(&'a Course);
+
+impl Drop for Shift<'_> {
+    fn drop(&mut self) {
+        self.0.inbox.lock().unwrap_or_else(PoisonError::into_inner).at_work = false;
     }
 }
 

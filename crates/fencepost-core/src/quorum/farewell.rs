@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::Scene;
+use super::{Effect, Scene};
 use crate::clock::Moment;
 use crate::error::{self, LossReason, ReleaseOutcome, StoreError, StoreErrorKind};
 use crate::event::EventKind;
-use crate::store::{Answer, Step, Trouble};
+use crate::store::{Answer, Proposal, Step, Then, Trouble};
 use crate::token::FencingToken;
 
 /// The pause between two tries grows from the time of one answer to this.
@@ -20,10 +20,22 @@ pub(super) struct Farewell {
     lost: Option<LossReason>,
     verdict_by: Moment,
     next_send: Moment,
+    /// Answers to earlier requests say nothing of the release.
+    first_request: u32,
     pause: Duration,
     /// From here on nothing of ours can be left in any store.
     give_up_at: Moment,
     pub(super) verdict: Option<Result<ReleaseOutcome, StoreError>>,
+    relay: Option<Relay>,
+}
+
+/// Another claim of this process goes with the first sending.
+pub(super) struct Relay {
+    pub(super) then: Then,
+    /// The token that it was told to expect.
+    pub(super) pass: Proposal,
+    /// The request that carries it, once sent.
+    pub(super) request: Option<u32>,
 }
 
 enum Node {
@@ -40,9 +52,14 @@ enum Node {
 
 impl Farewell {
     /// The end of a hold.
-    pub(super) fn of_hold(scene: &Scene<'_>, raise: FencingToken, lost: Option<LossReason>) -> Self {
+    pub(super) fn of_hold(
+        scene: &Scene<'_>,
+        raise: FencingToken,
+        lost: Option<LossReason>,
+        relay: Option<Relay>,
+    ) -> Self {
         let nodes = (0..scene.nodes()).map(|_| Some(Some(raise))).collect();
-        Self::new(scene, nodes, true, lost)
+        Self { relay, ..Self::new(scene, nodes, true, lost) }
     }
 
     /// The end of an acquisition that did not succeed. `None`: nothing to do at that node; else what to raise.
@@ -67,9 +84,11 @@ impl Farewell {
             lost,
             verdict_by: scene.now.plus(pause),
             next_send: scene.now,
+            first_request: scene.requests.last + 1,
             pause,
             give_up_at: scene.now.plus(scene.claim.ttl * 2),
             verdict: None,
+            relay: None,
         }
     }
 
@@ -90,6 +109,9 @@ impl Farewell {
 
     pub(super) fn tick(&mut self, scene: &mut Scene<'_>) {
         if scene.now >= self.give_up_at {
+            if self.verdict.is_none() {
+                self.verdict = Some(Err(self.failure(scene)));
+            }
             self.nodes.iter_mut().for_each(|node| *node = Node::Clean);
             if self.ends_hold && !matches!(self.verdict, Some(Ok(_))) {
                 scene.tell(EventKind::ReleaseUnknown);
@@ -104,16 +126,50 @@ impl Farewell {
         }
     }
 
-    pub(super) fn answered(&mut self, scene: &mut Scene<'_>, node: usize, answer: Result<Answer, Trouble>) {
+    pub(super) fn answered(
+        &mut self,
+        scene: &mut Scene<'_>,
+        node: usize,
+        request: u32,
+        answer: Result<Answer, Trouble>,
+    ) {
+        // A late answer to an acquire, a give-back or a renewal: the release that follows it settles the matter.
+        if request < self.first_request {
+            return;
+        }
+        let answer = self.pass_on(scene, node, request, answer);
         let Node::Owed { trouble, .. } = &mut self.nodes[node] else { return };
         match answer {
             Ok(Answer::Freed) => self.nodes[node] = Node::Answered { freed: true },
             Ok(Answer::NotHeld) => self.nodes[node] = Node::Answered { freed: false },
-            // A late answer to an acquire or a renewal: the release that follows it settles the matter.
             Ok(_) => return,
             Err(why) => *trouble = Some(why),
         }
         self.judge(scene);
+    }
+
+    /// Tells the other claim what the node said to it; answers what it said to us.
+    fn pass_on(
+        &self,
+        scene: &mut Scene<'_>,
+        node: usize,
+        request: u32,
+        answer: Result<Answer, Trouble>,
+    ) -> Result<Answer, Trouble> {
+        let carried = self.relay.as_ref().is_some_and(|relay| relay.request == Some(request));
+        match answer {
+            Ok(Answer::Relayed { freed, then }) => {
+                if carried {
+                    scene.effects.push(Effect::PassOn { node, answer: Ok(*then) });
+                }
+                Ok(if freed { Answer::Freed } else { Answer::NotHeld })
+            }
+            Err(trouble) if carried => {
+                scene.effects.push(Effect::PassOn { node, answer: Err(trouble.clone()) });
+                Err(trouble)
+            }
+            other => other,
+        }
     }
 
     fn send(&mut self, scene: &mut Scene<'_>) {
@@ -123,11 +179,16 @@ impl Farewell {
             Node::Clean | Node::Answered { .. } => None,
         });
         // One token for all nodes: the next in line wins when a majority hands over under the same.
-        let pass = scene.quorum.proposal(raises.max());
+        let mut pass = scene.quorum.proposal(raises.max());
+        let mut then = None;
+        if let Some(relay) = self.relay.as_mut().filter(|relay| relay.request.is_none()) {
+            relay.request = Some(request);
+            (pass, then) = (relay.pass, Some(relay.then.clone()));
+        }
         for (node, state) in self.nodes.iter().enumerate() {
             let Node::Owed { raise, .. } = state else { continue };
             let claim = scene.claim.clone();
-            scene.send(node, request, Step::Release { claim, raise: *raise, pass });
+            scene.send(node, request, Step::Release { claim, raise: *raise, pass, then: then.clone() });
         }
         self.next_send = scene.now.plus(self.pause);
         self.pause = (self.pause * 2).min(PAUSE_MAX);

@@ -27,6 +27,8 @@ pub(super) struct Hold {
     round: Option<Round>,
     /// A renewal was sent: one may arrive after the release.
     renewed: bool,
+    /// Only a hand-over vouches so far: it is renewed by itself until it lasts a ttl.
+    short: bool,
     failing: bool,
     pub(super) lost: Option<LossReason>,
     /// How many rounds of renewal have ended, and how the last one did.
@@ -68,7 +70,7 @@ impl Hold {
         let until = majority_until(nodes.iter().filter_map(|node| node.until).collect(), scene.need());
         let valid_until = until.expect("BUG: a majority vouches for a hold");
         // A hand-over is shorter than a ttl: then the first renewal is due at once.
-        let full = valid_until.since(scene.now) > scene.claim.ttl / 2;
+        let full = valid_until.since(scene.now) > scene.claim.ttl - scene.claim.ttl / 10;
         let next = if full { scene.now.plus(scene.claim.ttl / 3) } else { scene.now };
         let life = if full { scene.claim.ttl } else { valid_until.since(scene.now) };
         Self {
@@ -83,6 +85,7 @@ impl Hold {
             next_renewal: (upkeep.automatic || !full).then_some(next),
             round: None,
             renewed: false,
+            short: !full,
             failing: false,
             lost: None,
             rounds: 0,
@@ -102,7 +105,8 @@ impl Hold {
     }
 
     pub(super) fn remaining(&self, now: Moment) -> Duration {
-        if self.is_lost(now) { Duration::ZERO } else { self.valid_until.since(now) }
+        let end = self.limit_at.map_or(self.valid_until, |limit| limit.min(self.valid_until));
+        if self.is_lost(now) { Duration::ZERO } else { end.since(now) }
     }
 
     /// By the clock and by all we have heard.
@@ -204,6 +208,7 @@ impl Hold {
         let remaining = self.valid_until.since(scene.now);
         if kept {
             self.margin = self.full_margin;
+            self.short = false;
             let started = scene.sent_at(round.request).unwrap_or(scene.now);
             self.next_renewal = self.automatic.then(|| started.plus(scene.claim.ttl / 3));
             self.last_round = Some(Ok(()));
@@ -211,7 +216,7 @@ impl Hold {
             return scene.tell(EventKind::Renewed { late, remaining });
         }
         // The old deadline stands. Ask again soon, as long as there is time.
-        self.next_renewal = self.automatic.then(|| scene.now.plus(scene.claim.ttl / 24));
+        self.next_renewal = (self.automatic || self.short).then(|| scene.now.plus(scene.claim.ttl / 24));
         let within = error::round(scene.latency(round.request));
         let silent = || Trouble::new(StoreErrorKind::TooSlow, format!("no answer within {within:?}"));
         let troubles = round.votes.into_iter().enumerate().filter_map(|(node, vote)| match vote {

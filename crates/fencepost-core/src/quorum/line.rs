@@ -36,6 +36,14 @@ impl Line {
         next
     }
 
+    /// Who comes after the first, if that is this course.
+    pub(super) fn after(&self, first: &Course) -> Option<Arc<Course>> {
+        let lines = self.lines();
+        let line = lines.get(&first.claim.name)?;
+        line.front().filter(|front| front.id == first.id)?;
+        line.get(1).cloned()
+    }
+
     /// Who has the lock, as far as the first in line knows.
     pub(super) fn holder(&self, name: &LockName, asking: u64) -> Option<Holder> {
         let first = self.lines().get(name)?.front().filter(|first| first.id != asking)?.clone();

@@ -26,7 +26,7 @@ use crate::error::{NodeVote, StoreError, StoreErrorKind, Vote};
 use crate::event::{EventKind, Herald};
 use crate::name::Owner;
 use crate::store::table::WINDOW;
-use crate::store::{Abilities, Claim, Proposal, Step, Store, Trouble};
+use crate::store::{Abilities, Answer, Claim, Proposal, Step, Store, Trouble};
 use crate::token::FencingToken;
 
 pub(crate) use chance::Chance;
@@ -109,6 +109,12 @@ impl Quorum {
 
     fn node_vote(&self, node: usize, latency: Duration, vote: Vote) -> NodeVote {
         NodeVote::new(self.nodes[node].label(), latency, vote)
+    }
+
+    /// Votes in the order of the nodes, with their names.
+    pub(crate) fn node_votes(&self, votes: &[(Duration, Vote)]) -> Vec<NodeVote> {
+        let named = votes.iter().enumerate();
+        named.map(|(node, (latency, vote))| self.node_vote(node, *latency, vote.clone())).collect()
     }
 
     /// One error for what several nodes said.
@@ -214,8 +220,18 @@ fn rank(kind: &StoreErrorKind) -> u8 {
 
 /// What a machine wants done. Machines decide; the course does, outside its lock.
 enum Effect {
-    Send { node: usize, request: u32, step: Step, deadline: Moment },
+    Send {
+        node: usize,
+        request: u32,
+        step: Step,
+        deadline: Moment,
+    },
     Tell(EventKind),
+    /// What a node said to the claim that went with our release.
+    PassOn {
+        node: usize,
+        answer: Result<Answer, Trouble>,
+    },
 }
 
 /// How many sendings a claim remembers. A waiter asks three times per lease, so far fewer would do.

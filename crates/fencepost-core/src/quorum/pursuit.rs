@@ -6,7 +6,7 @@ use super::ballot::{Ballot, Verdict, Vote};
 use super::course::Patience;
 use super::{Scene, majority_until, margin_of};
 use crate::clock::Moment;
-use crate::error::{self, NodeVote, StoreError, StoreErrorKind};
+use crate::error::{self, StoreError, StoreErrorKind};
 use crate::event::EventKind;
 use crate::lease::valid_until;
 use crate::state::Holder;
@@ -119,6 +119,18 @@ impl Pursuit {
         }
         self.open_round(scene, None, false);
         Outcome::Open
+    }
+
+    /// The first attempt, carried to the nodes by another claim's release under this token.
+    pub(super) fn begin_relayed(&mut self, scene: &mut Scene<'_>, pass: Proposal) -> u32 {
+        let request = scene.new_request();
+        if let Proposal::Exactly(token) = pass {
+            self.highest = self.highest.max(Some(token));
+        }
+        // The store was there for the one before us.
+        self.answered = true;
+        self.await_answers(scene, request);
+        request
     }
 
     /// The earliest moment at which something is due.
@@ -236,8 +248,8 @@ impl Pursuit {
         nodes.map(|(node, view)| (until(node, view), view.void)).collect()
     }
 
-    /// What each node said, for the guard and for errors.
-    pub(super) fn votes(&self, scene: &Scene<'_>) -> Vec<NodeVote> {
+    /// What each node said, and how fast.
+    pub(super) fn votes(&self) -> Vec<(Duration, error::Vote)> {
         let votes = self.nodes.iter().enumerate().map(|(node, view)| {
             let vote = match (self.ballot.vote(node), &view.trouble) {
                 (Vote::Granted(_), _) => error::Vote::Granted,
@@ -247,7 +259,7 @@ impl Pursuit {
                 (Vote::Failed, None) => error::Vote::Failed(StoreErrorKind::TooSlow),
                 (Vote::Refused, _) => error::Vote::Refused,
             };
-            scene.quorum.node_vote(node, view.latency, vote)
+            (view.latency, vote)
         });
         votes.collect()
     }
@@ -256,12 +268,16 @@ impl Pursuit {
     fn open_round(&mut self, scene: &mut Scene<'_>, floor: Option<FencingToken>, unify: bool) {
         let request = scene.new_request();
         let token = self.propose(scene, floor);
-        self.ballot.reset();
+        self.await_answers(scene, request);
         for node in 0..scene.nodes() {
-            self.nodes[node].under_way.push(request);
             let claim = scene.claim.clone();
             scene.send(node, request, Step::Acquire { claim, attempt: request, token, unify });
         }
+    }
+
+    fn await_answers(&mut self, scene: &Scene<'_>, request: u32) {
+        self.ballot.reset();
+        self.nodes.iter_mut().for_each(|node| node.under_way.push(request));
         let deadline = scene.now.plus(scene.quorum.answer_within(scene.claim.ttl));
         self.round = Some(Round { kind: RoundKind::Asked(request), deadline });
         self.next_try = None;
@@ -456,7 +472,7 @@ impl Pursuit {
     }
 
     fn with_votes(&self, scene: &Scene<'_>, error: StoreError) -> StoreError {
-        StoreError { votes: self.votes(scene), ..error }
+        StoreError { votes: scene.quorum.node_votes(&self.votes()), ..error }
     }
 
     fn clock_off(&self, scene: &Scene<'_>) -> StoreError {

@@ -85,6 +85,8 @@ pub struct Claim {
     pub ttl: Duration,
     /// What happens when others wait.
     pub turn: Turn,
+    /// Nobody will see the token: a store that can lock for less without one may do so.
+    pub fenced: bool,
 }
 
 impl Claim {
@@ -147,6 +149,9 @@ pub enum Step {
         raise: Option<FencingToken>,
         /// The token for the next in line.
         pass: Proposal,
+        /// Another claim of the same process, which takes part at once: release and acquire in one step, still in the
+        /// order of tickets.
+        then: Option<Then>,
     },
     /// Throw out whoever holds it; their next renewal is answered with [`Loss::Revoked`].
     Evict {
@@ -184,17 +189,33 @@ impl Step {
         }
     }
 
-    /// The lock that the step is about; `None` for a listing.
-    pub fn name(&self) -> Option<&LockName> {
+    /// The claim that the step is of; `None` where nobody claims anything.
+    pub fn claim(&self) -> Option<&Claim> {
         match self {
             Self::Acquire { claim, .. }
             | Self::Renew { claim, .. }
             | Self::GiveBack { claim, .. }
-            | Self::Release { claim, .. } => Some(&claim.name),
-            Self::Evict { name, .. } | Self::Inspect { name } => Some(name),
-            Self::List { .. } => None,
+            | Self::Release { claim, .. } => Some(claim),
+            Self::Evict { .. } | Self::Inspect { .. } | Self::List { .. } => None,
         }
     }
+
+    /// The lock that the step is about; `None` for a listing.
+    pub fn name(&self) -> Option<&LockName> {
+        match self {
+            Self::Evict { name, .. } | Self::Inspect { name } => Some(name),
+            other => other.claim().map(|claim| &claim.name),
+        }
+    }
+}
+
+/// Who asks for the lock in the same step that releases it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Then {
+    /// The claim.
+    pub claim: Arc<Claim>,
+    /// Its attempt.
+    pub attempt: u32,
 }
 
 /// What a step found.
@@ -227,6 +248,13 @@ pub enum Answer {
     Freed,
     /// To `GiveBack` and `Release`: it was not the owner's.
     NotHeld,
+    /// To `Release` with another claim behind it.
+    Relayed {
+        /// It was the owner's.
+        freed: bool,
+        /// What the other claim is answered, as to its own `Acquire`.
+        then: Box<Answer>,
+    },
     /// To `Evict`: who was thrown out.
     Evicted(Vec<Holder>),
     /// To `Inspect`.

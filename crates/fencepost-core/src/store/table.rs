@@ -21,7 +21,7 @@ use crate::clock::Moment;
 use crate::error::StoreErrorKind;
 use crate::name::Owner;
 use crate::state::{Holder, LockState, Waiter};
-use crate::store::{Answer, Claim, Loss, Mode, Proposal, Step, Trouble, Turn};
+use crate::store::{Answer, Claim, Loss, Mode, Proposal, Step, Then, Trouble, Turn};
 use crate::token::FencingToken;
 
 /// How far a proposed token may lie ahead of the store's clock.
@@ -144,7 +144,7 @@ pub fn apply<S: Shelf>(shelf: &mut S, step: &Step, now: Now) -> Result<Result<An
         Step::Acquire { claim, attempt, token, unify } => desk.acquire(claim, *attempt, *token, *unify),
         Step::Renew { claim, token } => desk.renew(claim, *token),
         Step::GiveBack { claim, attempt, token, pass } => desk.give_back(claim, *attempt, *token, *pass).map(Ok),
-        Step::Release { claim, raise, pass } => desk.release(&claim.owner, *raise, *pass).map(Ok),
+        Step::Release { claim, raise, pass, then } => desk.release(&claim.owner, *raise, *pass, then.as_ref()),
         Step::Evict { above, .. } => desk.evict(*above).map(Ok),
         Step::Inspect { name } => desk.state(name.as_str()).map(|state| Ok(Answer::State(state))),
         Step::List { .. } => unreachable!("BUG: a listing is not about one lock"),
@@ -265,15 +265,30 @@ impl<'a, S: Shelf> Desk<'a, S> {
         Ok(if mine { Answer::Freed } else { Answer::NotHeld })
     }
 
-    fn release(&mut self, owner: &Owner, raise: Option<FencingToken>, pass: Proposal) -> Result<Answer, S::Error> {
+    fn release(
+        &mut self,
+        owner: &Owner,
+        raise: Option<FencingToken>,
+        pass: Proposal,
+        then: Option<&Then>,
+    ) -> Result<Result<Answer, Trouble>, S::Error> {
         let mine = self.holders.iter().any(|held| held.owner == *owner);
         if mine {
             self.drop_holder(owner)?;
         }
         self.shelf.remove_waiter(owner)?;
         self.raise(raise)?;
+        let relayed = match then {
+            Some(then) => Some(self.acquire(&then.claim, then.attempt, pass, false)?),
+            None => None,
+        };
         self.hand_over(pass)?;
-        Ok(if mine { Answer::Freed } else { Answer::NotHeld })
+        Ok(match relayed {
+            Some(Ok(answer)) => Ok(Answer::Relayed { freed: mine, then: Box::new(answer) }),
+            // The other claim may not take part now; it asks again by itself.
+            Some(Err(_)) | None if mine => Ok(Answer::Freed),
+            Some(Err(_)) | None => Ok(Answer::NotHeld),
+        })
     }
 
     fn evict(&mut self, above: Proposal) -> Result<Answer, S::Error> {

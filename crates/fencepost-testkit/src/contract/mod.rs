@@ -12,6 +12,7 @@ pub mod leases;
 pub mod release;
 pub mod renewal;
 pub mod sharing;
+pub mod unfenced;
 pub mod waiting;
 
 use std::time::Duration;
@@ -84,6 +85,8 @@ macro_rules! contract {
             sharing: readers_hold_together_and_keep_writers_out;
             sharing: a_writer_keeps_readers_out;
             sharing: a_waiting_writer_is_not_starved_by_readers;
+            unfenced: a_lock_without_a_token_excludes_one_with_a_token_and_the_other_way_round;
+            unfenced: a_lock_without_a_token_is_renewed_and_waited_for;
             waiting: a_waiter_has_the_lock_when_it_is_released;
             waiting: waiters_are_served_in_order_of_arrival;
             waiting: a_wait_ends_in_time_and_says_who_holds;
