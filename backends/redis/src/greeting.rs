@@ -16,14 +16,13 @@ pub(crate) fn introduce(out: &mut Vec<u8>, node: &Node, inbox: &str) -> usize {
         Some(password) => wire::write(out, &[b"HELLO", b"3", b"AUTH", user.as_bytes(), password.as_bytes()]),
         None => wire::write(out, &[b"HELLO", b"3"]),
     }
-    // Confirmed by a push, not by a reply; a refusal is one, and stands where that to SELECT should.
-    wire::write(out, &[b"SUBSCRIBE", inbox.as_bytes()]);
     wire::write(out, &[b"SELECT", node.database.to_string().as_bytes()]);
     wire::write(out, &[b"INFO"]);
     wire::write(out, &[b"GET", MARKER.as_bytes()]);
     wire::write(out, &[b"GET", PROBATION.as_bytes()]);
     wire::write(out, &[b"CONFIG", b"GET", b"appendfsync"]);
-    6
+    wire::write(out, &[b"SUBSCRIBE", inbox.as_bytes()]);
+    7
 }
 
 /// What the server said of itself.
@@ -45,10 +44,10 @@ impl Server {
     /// A server alone is trusted whatever happened to it, so it need not let us read INFO: then it is a matter of its
     /// operator that it is a master and evicts nothing. In a quorum only INFO tells a server that was started anew.
     pub(crate) fn read(replies: &[Value], quorum: bool) -> Result<Self, Trouble> {
-        let [hello, select, info, marker, probation, fsync, ..] = replies else {
+        let [hello, select, info, marker, probation, fsync, subscribe] = replies else {
             return Err(Trouble::new(StoreErrorKind::Unexpected, "it does not speak like a Redis server"));
         };
-        for reply in [hello, select, marker, probation] {
+        for reply in [hello, select, marker, probation, subscribe] {
             if let Value::Error(text) = reply {
                 return Err(refused(text));
             }
