@@ -286,6 +286,9 @@ impl Driver {
                 Err(mpsc::TryRecvError::Disconnected) => self.fail(number, slow("no address")),
             },
             Stage::Connecting { deadline, .. } if *deadline <= now => self.fail(number, slow("no connection")),
+            Stage::Greeting(greeting) if greeting.deadline <= now && greeting.socket.is_handshaking() => {
+                self.fail(number, slow("no TLS handshake (a port without TLS is redis:// or redlock://)"))
+            }
             Stage::Greeting(greeting) if greeting.deadline <= now => self.fail(number, slow("no greeting")),
             Stage::Introduced { deadline, .. } if *deadline <= now => {
                 self.fail(number, slow("the others did not answer"))
@@ -322,7 +325,7 @@ impl Driver {
 
     fn open(&mut self, number: usize, place: &Place) {
         let deadline = self.clock.now().plus(GREET_WITHIN);
-        let opened = Socket::connect(place).and_then(|mut socket| {
+        let opened = Socket::connect(place, self.peers[number].node.tls.as_ref()).and_then(|mut socket| {
             socket.register(self.poll.registry(), Token(number), true)?;
             Ok(socket)
         });
@@ -359,10 +362,16 @@ impl Driver {
     fn greet(&mut self, number: usize, mut greeting: Greeting) {
         let peer = &mut self.peers[number];
         match exchange(&mut greeting, &mut peer.input) {
-            Err(error) => self.fail(number, unreachable(&error)),
+            Err(error) if greeting.equipping || !greeting.replies.is_empty() => {
+                self.fail(number, unreachable(&error));
+            }
+            Err(error) => {
+                let trouble = greeting.socket.broken_off(&error, &peer.input);
+                self.fail(number, trouble);
+            }
             Ok(()) if greeting.replies.len() < greeting.expected => peer.stage = Stage::Greeting(greeting),
             Ok(()) if greeting.equipping => self.come_up(number, greeting),
-            Ok(()) => match Server::read(&greeting.replies) {
+            Ok(()) => match Server::read(&greeting.replies, self.quorum) {
                 Err(trouble) => self.fail(number, trouble),
                 Ok(server) => {
                     peer.server = Some(server);
@@ -528,7 +537,10 @@ impl Driver {
     /// The link is gone, or did not come about: everybody who waits is told, at once.
     fn fail(&mut self, number: usize, trouble: Trouble) {
         let peer = &mut self.peers[number];
-        let rest = Stage::Resting { until: self.clock.now().plus(peer.pause) };
+        // Who was refused is so again until somebody has mended it.
+        let refused = matches!(trouble.kind, StoreErrorKind::Denied | StoreErrorKind::Misconfigured);
+        let pause = if refused { REFUSED_PAUSE } else { peer.pause };
+        let rest = Stage::Resting { until: self.clock.now().plus(pause) };
         match std::mem::replace(&mut peer.stage, rest) {
             Stage::Connecting { mut socket, .. } | Stage::Introduced { mut socket, .. } => {
                 socket.deregister(self.poll.registry());
@@ -577,7 +589,9 @@ fn exchange(greeting: &mut Greeting, input: &mut Vec<u8>) -> io::Result<()> {
     let mut used = 0;
     while let Some((value, length)) = wire::parse(&input[used..]).map_err(io::Error::other)? {
         used += length;
-        if !matches!(value, Value::Push(_)) {
+        // A subscription is confirmed by a push, and refused by a reply.
+        let confirms = |parts: &[Value]| parts.first().and_then(Value::text).as_deref() == Some("subscribe");
+        if !matches!(&value, Value::Push(parts) if !confirms(parts)) {
             greeting.replies.push(value);
         }
     }
@@ -586,5 +600,5 @@ fn exchange(greeting: &mut Greeting, input: &mut Vec<u8>) -> io::Result<()> {
 }
 
 fn unreachable(error: &io::Error) -> Trouble {
-    Trouble::new(StoreErrorKind::Unreachable, error.to_string())
+    socket::trouble(error)
 }

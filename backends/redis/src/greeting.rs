@@ -21,9 +21,8 @@ pub(crate) fn introduce(out: &mut Vec<u8>, node: &Node, inbox: &str) -> usize {
     wire::write(out, &[b"GET", MARKER.as_bytes()]);
     wire::write(out, &[b"GET", PROBATION.as_bytes()]);
     wire::write(out, &[b"CONFIG", b"GET", b"appendfsync"]);
-    // Confirmed by a push, not by a reply.
     wire::write(out, &[b"SUBSCRIBE", inbox.as_bytes()]);
-    6
+    7
 }
 
 /// What the server said of itself.
@@ -41,21 +40,33 @@ pub(crate) struct Server {
 
 impl Server {
     /// Reads the replies to [`introduce`].
-    pub(crate) fn read(replies: &[Value]) -> Result<Self, Trouble> {
-        let [hello, select, info, marker, probation, fsync] = replies else {
+    ///
+    /// A server alone is trusted whatever happened to it, so it need not let us read INFO: then it is a matter of its
+    /// operator that it is a master and evicts nothing. In a quorum only INFO tells a server that was started anew.
+    pub(crate) fn read(replies: &[Value], quorum: bool) -> Result<Self, Trouble> {
+        let [hello, select, info, marker, probation, fsync, subscribe] = replies else {
             return Err(Trouble::new(StoreErrorKind::Unexpected, "it does not speak like a Redis server"));
         };
-        for reply in [hello, select, info, marker, probation] {
+        for reply in [hello, select, marker, probation, subscribe] {
             if let Value::Error(text) = reply {
                 return Err(refused(text));
             }
         }
-        let info = info.text().unwrap_or_default();
+        let info = match info {
+            Value::Error(text) if quorum || !text.starts_with("NOPERM") => {
+                let trouble = steps::trouble(text);
+                let message = format!(
+                    "a node of a quorum must tell by INFO whether it was started anew: give its user +info ({text})"
+                );
+                return Err(if text.starts_with("NOPERM") { Trouble::new(trouble.kind, message) } else { trouble });
+            }
+            other => other.text().unwrap_or_default(),
+        };
         let field = |name: &str| {
             info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim).unwrap_or_default()
         };
         let misconfigured = |message: String| Err(Trouble::new(StoreErrorKind::Misconfigured, message));
-        if field("role") == "slave" {
+        if field("role") == "slave" || said(hello, "role").is_some_and(|role| role == "replica") {
             return misconfigured("it is a replica: name a master".into());
         }
         let policy = field("maxmemory_policy");
@@ -67,13 +78,19 @@ impl Server {
         let always =
             fsync.array().and_then(|pair| pair.get(1)).and_then(Value::text).is_some_and(|word| word == "always");
         Ok(Self {
-            major: field("redis_version").split('.').next().and_then(|major| major.parse().ok()).unwrap_or(7),
+            major: said(hello, "version").and_then(|version| version.split('.').next()?.parse().ok()).unwrap_or(7),
             run: field("run_id").to_owned(),
             up_for: Duration::from_secs(field("uptime_in_seconds").parse().unwrap_or(0)),
             is_known: *marker != Value::Null || *probation != Value::Null,
             keeps_everything: always && field("aof_enabled") == "1",
         })
     }
+}
+
+/// A field of the reply to HELLO.
+fn said(hello: &Value, name: &str) -> Option<String> {
+    let pairs = hello.array()?.chunks_exact(2);
+    pairs.into_iter().find(|pair| pair[0].text().as_deref() == Some(name)).and_then(|pair| pair[1].text())
 }
 
 fn refused(text: &str) -> Trouble {

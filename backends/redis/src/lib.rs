@@ -4,9 +4,17 @@ mod driver;
 mod greeting;
 mod link;
 mod scripts;
+mod settings;
 mod socket;
 mod steps;
 mod store;
+#[cfg(feature = "tls")]
+mod tls;
+#[cfg(not(feature = "tls"))]
+#[path = "without_tls.rs"]
+mod tls;
+#[cfg(feature = "tls")]
+mod unverified;
 mod url;
 mod wire;
 
@@ -20,8 +28,8 @@ use fencepost_core::Connect;
 use fencepost_core::store::{Clock, Opening, Store, StoreError, StoreErrorKind, connect_async};
 use url::Config;
 
-/// The schemes of URLs that lead here.
-pub const SCHEMES: [&str; 3] = ["redis", "redis+unix", "redlock"];
+/// The schemes of URLs that lead here. Those with TLS need the feature `tls`; without it, [`connect`] says so.
+pub const SCHEMES: [&str; 5] = ["redis", "rediss", "redis+unix", "redlock", "redlock+tls"];
 
 /// Connects to `SCHEME:REST`, where the scheme is one of [`SCHEMES`].
 pub fn connect(scheme: &str, rest: &str) -> Connect {
@@ -55,6 +63,9 @@ pub async fn init(scheme: &str, rest: &str) -> Result<(), StoreError> {
 }
 
 async fn open(config: Config, opening: Opening) -> Result<Vec<Arc<dyn Store>>, StoreError> {
+    if let Some(node) = config.nodes.iter().find(|node| node.exposes_password()) {
+        tracing::warn!(node = %node.address, "the password goes over the network in clear text: use TLS, rediss://");
+    }
     let (links, handle) = driver::start(&config, &opening.clock).map_err(|error| {
         StoreError::new(StoreErrorKind::Unexpected, "connect", format!("cannot start the driver: {error}"))
     })?;

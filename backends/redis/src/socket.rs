@@ -1,16 +1,25 @@
-//! A connection that never blocks: TCP or a unix socket.
+//! A connection that never blocks: TCP or a unix socket, with TLS on it or without.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
 
+use fencepost_core::store::{StoreErrorKind, Trouble};
 use mio::event::Source;
 use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
 
+use crate::tls::{self, Access, Session};
 use crate::url::Address;
 
+/// What bytes go through, as both sides mean them. Reading and writing may happen at the same time.
+pub(crate) struct Socket {
+    plain: Plain,
+    tls: Option<Session>,
+}
+
+/// What bytes go through as they are.
 #[derive(Debug)]
-pub(crate) enum Socket {
+pub(crate) enum Plain {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
@@ -47,21 +56,23 @@ pub(crate) fn known(address: &Address) -> Option<Place> {
 
 impl Socket {
     /// Starts to connect.
-    pub(crate) fn connect(place: &Place) -> io::Result<Self> {
-        match place {
-            Place::Unix(path) => UnixStream::connect(path).map(Self::Unix),
+    pub(crate) fn connect(place: &Place, access: Option<&Access>) -> io::Result<Self> {
+        let tls = access.map(Access::session).transpose()?;
+        let plain = match place {
+            Place::Unix(path) => Plain::Unix(UnixStream::connect(path)?),
             Place::Tcp(address) => {
                 let stream = TcpStream::connect(*address)?;
                 stream.set_nodelay(true)?;
-                Ok(Self::Tcp(stream))
+                Plain::Tcp(stream)
             }
-        }
+        };
+        Ok(Self { plain, tls })
     }
 
     /// Why connecting failed, once it is known to be over.
     pub(crate) fn connected(&self) -> io::Result<bool> {
-        match self {
-            Self::Tcp(stream) => {
+        match &self.plain {
+            Plain::Tcp(stream) => {
                 if let Some(error) = stream.take_error()? {
                     return Err(error);
                 }
@@ -71,8 +82,29 @@ impl Socket {
                     Err(error) => Err(error),
                 }
             }
-            Self::Unix(stream) => stream.take_error()?.map_or(Ok(true), Err),
+            Plain::Unix(stream) => stream.take_error()?.map_or(Ok(true), Err),
         }
+    }
+
+    /// What it means that the server broke off before it answered anything; `said` is all that came.
+    pub(crate) fn broken_off(&self, error: &io::Error, said: &[u8]) -> Trouble {
+        /// The first byte of a TLS alert.
+        const ALERT: u8 = 21;
+        match (&self.plain, &self.tls) {
+            (Plain::Tcp(_), None) if said.first() == Some(&ALERT) => {
+                Trouble::new(StoreErrorKind::Misconfigured, "it speaks TLS: such a port is rediss:// or redlock+tls://")
+            }
+            (Plain::Tcp(_), None) => {
+                let message = format!("{error}, before it answered; a port with TLS is rediss:// or redlock+tls://");
+                Trouble::new(StoreErrorKind::Unreachable, message)
+            }
+            _ => trouble(error),
+        }
+    }
+
+    /// TLS is not agreed on yet.
+    pub(crate) fn is_handshaking(&self) -> bool {
+        self.tls.as_ref().is_some_and(Session::is_handshaking)
     }
 
     pub(crate) fn register(&mut self, registry: &Registry, token: Token, writing: bool) -> io::Result<()> {
@@ -85,23 +117,51 @@ impl Socket {
     }
 
     fn source(&mut self) -> &mut dyn Source {
-        match self {
-            Self::Tcp(stream) => stream,
-            Self::Unix(stream) => stream,
+        match &mut self.plain {
+            Plain::Tcp(stream) => stream,
+            Plain::Unix(stream) => stream,
         }
     }
 
+    /// Reads what came. With TLS it also writes what TLS has left to say, so reading is due when there is room, too.
     pub(crate) fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Tcp(stream) => { stream }.read(buffer),
-            Self::Unix(stream) => { stream }.read(buffer),
+        match &self.tls {
+            None => { &self.plain }.read(buffer),
+            Some(session) => session.read(&self.plain, buffer),
         }
     }
 
     pub(crate) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Tcp(stream) => { stream }.write(bytes),
-            Self::Unix(stream) => { stream }.write(bytes),
+        match &self.tls {
+            None => { &self.plain }.write(bytes),
+            Some(session) => session.write(&self.plain, bytes),
         }
     }
+}
+
+impl Read for &Plain {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Plain::Tcp(stream) => { stream }.read(buffer),
+            Plain::Unix(stream) => { stream }.read(buffer),
+        }
+    }
+}
+
+impl Write for &Plain {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Plain::Tcp(stream) => { stream }.write(bytes),
+            Plain::Unix(stream) => { stream }.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What a failed read, write or connect means.
+pub(crate) fn trouble(error: &io::Error) -> Trouble {
+    tls::trouble(error).unwrap_or_else(|| Trouble::new(StoreErrorKind::Unreachable, error.to_string()))
 }

@@ -1,14 +1,20 @@
 //! What a URL says: which servers, as whom, under which prefix.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use fencepost_core::Invalid;
 
+use crate::settings::{Settings, decoded};
+use crate::tls::{Access, Client};
+
 /// Where one server is, and who we are there.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub(crate) struct Node {
     pub(crate) address: Address,
+    /// How to speak TLS with it, if so.
+    pub(crate) tls: Option<Access>,
     pub(crate) user: Option<String>,
     pub(crate) password: Option<String>,
     pub(crate) database: u32,
@@ -30,6 +36,15 @@ impl fmt::Display for Address {
     }
 }
 
+impl Node {
+    /// Whether its password goes over a network for all to see.
+    pub(crate) fn exposes_password(&self) -> bool {
+        let Address::Tcp { host, .. } = &self.address else { return false };
+        let is_here = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
+        self.password.is_some() && self.tls.is_none() && !is_here
+    }
+}
+
 impl fmt::Debug for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Node({}/{})", self.address, self.database)
@@ -37,7 +52,7 @@ impl fmt::Debug for Node {
 }
 
 /// Everything a URL says.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Config {
     pub(crate) nodes: Vec<Node>,
     /// Before every name. Default `lock:`.
@@ -52,34 +67,44 @@ pub(crate) struct Config {
 
 /// The most nodes that vote.
 const NODES_MAX: usize = 9;
-/// The longest lease that a quorum may be set to.
-const MAX_TTL_MAX: Duration = Duration::from_secs(3600);
 
 impl Config {
     /// Reads a URL: the part before `:` and the part after it.
     pub(crate) fn parse(scheme: &str, rest: &str) -> Result<Self, Invalid> {
-        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let wrong = |value: &str, cure: &str| Invalid::new("store", format!("{scheme}:{value}"), cure);
-        let settings = Settings::parse(query)?;
+        let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+        // Part of a password that was not encoded may be taken for anything: then the error repeats nothing.
+        let has_credentials = rest.contains('@');
+        let shown = |text: &str| if has_credentials { "…".to_owned() } else { text.to_owned() };
+        let wrong = |value: &str, cure: &str| Invalid::new("store", format!("{scheme}:{}", shown(value)), cure);
+        let (quorum, with_tls) = match scheme {
+            "redis" | "redis+unix" => (false, false),
+            "rediss" => (false, true),
+            "redlock" => (true, false),
+            "redlock+tls" => (true, true),
+            _ => return Err(wrong("…", "a Redis URL is redis, rediss, redis+unix, redlock or redlock+tls")),
+        };
+        let settings = Settings::parse(query, &shown)?;
         let nodes = match scheme {
             "redis+unix" => {
-                let path = rest.strip_prefix("//").unwrap_or(rest);
+                let path = place.strip_prefix("//").unwrap_or(place);
+                let (words, path) = path.rsplit_once('@').filter(|_| !path.starts_with('/')).unwrap_or(("", path));
+                let (user, password) = credentials(words)?;
                 let address = Address::Unix(decoded(path)?);
-                vec![Node { address, user: None, password: None, database: settings.database }]
+                vec![Node { address, tls: None, user, password, database: settings.database }]
             }
             _ => {
-                let rest = rest.strip_prefix("//").ok_or_else(|| wrong("…", "write it as redis://HOST:PORT"))?;
-                let (hosts, database) = rest.split_once('/').unwrap_or((rest, ""));
+                let form = format!("write it as {scheme}://HOST:PORT");
+                let place = place.strip_prefix("//").ok_or_else(|| wrong("…", &form))?;
+                let (hosts, database) = place.split_once('/').unwrap_or((place, ""));
                 let database = match database {
                     "" => settings.database,
                     number => number.parse().map_err(|_| wrong(number, "the path is the number of a database"))?,
                 };
-                hosts.split(',').map(|host| node(host, database)).collect::<Result<Vec<_>, _>>()?
+                hosts.split(',').map(|host| node(host, database, &shown)).collect::<Result<Vec<_>, _>>()?
             }
         };
-        let quorum = scheme == "redlock";
         if nodes.len() > 1 && !quorum {
-            return Err(wrong("…", "several servers are redlock://A,B,C"));
+            return Err(wrong("…", "several servers are redlock://A,B,C, or redlock+tls://A,B,C"));
         }
         if nodes.len() > NODES_MAX {
             return Err(wrong("…", "a quorum has at most 9 nodes"));
@@ -90,111 +115,44 @@ impl Config {
             return Err(wrong("…", "one server is listed twice: each node must be a server of its own"));
         }
         let password = settings.password()?;
-        let nodes = nodes.into_iter().map(|mut node| {
-            node.password = node.password.or_else(|| password.clone());
-            node
-        });
-        Ok(Self {
-            nodes: nodes.collect(),
-            prefix: settings.prefix,
-            quorum,
-            max_ttl: settings.max_ttl,
-            trust_all: false,
-        })
-    }
-}
-
-struct Settings {
-    prefix: String,
-    database: u32,
-    max_ttl: Duration,
-    password_file: Option<String>,
-}
-
-impl Settings {
-    fn parse(query: &str) -> Result<Self, Invalid> {
-        let max_ttl = Duration::from_secs(60);
-        let mut settings = Self { prefix: "lock:".into(), database: 0, max_ttl, password_file: None };
-        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let value = decoded(value)?;
-            match key {
-                "prefix" if value.starts_with("fp:") => {
-                    return Err(Invalid::new(
-                        "prefix",
-                        value,
-                        "`fp:` is where Fencepost keeps what belongs to its locks",
-                    ));
-                }
-                "prefix" => settings.prefix = value,
-                "db" => {
-                    let number = value.parse().map_err(|_| Invalid::new("db", &*value, "the number of a database"))?;
-                    settings.database = number;
-                }
-                "max_ttl_ms" => settings.max_ttl = max_ttl_of(&value)?,
-                "password_file" => settings.password_file = Some(value),
-                _ => {
-                    let cure = "a Redis URL takes prefix, db, max_ttl_ms and password_file";
-                    return Err(Invalid::new("store", format!("?{key}=…"), cure));
-                }
+        let client = match (with_tls, settings.tls.named()) {
+            (true, _) => Some(Client::new(&settings.tls)?),
+            (false, None) => None,
+            (false, Some(field)) => {
+                return Err(Invalid::new(field, "…", "only rediss:// and redlock+tls:// speak TLS"));
+            }
+        };
+        let mut nodes = nodes;
+        for node in &mut nodes {
+            node.password = node.password.take().or_else(|| password.clone());
+            if let (Some(client), Address::Tcp { host, .. }) = (&client, &node.address) {
+                node.tls = Some(client.access(host)?);
             }
         }
-        Ok(settings)
-    }
-
-    /// From a file or from the environment, so that it need not stand in a URL.
-    fn password(&self) -> Result<Option<String>, Invalid> {
-        let Some(path) = &self.password_file else { return Ok(std::env::var("FENCEPOST_REDIS_PASSWORD").ok()) };
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| Invalid::new("password_file", path.as_str(), format!("it cannot be read: {error}")))?;
-        Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned()))
+        Ok(Self { nodes, prefix: settings.prefix, quorum, max_ttl: settings.max_ttl, trust_all: false })
     }
 }
 
-fn max_ttl_of(value: &str) -> Result<Duration, Invalid> {
-    let max_ttl = value.parse().map(Duration::from_millis).ok();
-    max_ttl.filter(|max_ttl| (Duration::from_millis(100)..=MAX_TTL_MAX).contains(max_ttl)).ok_or_else(|| {
-        Invalid::new("max_ttl_ms", value, "milliseconds, 100 to 3600000, the same for every client of the cluster")
-    })
-}
-
-fn node(text: &str, database: u32) -> Result<Node, Invalid> {
-    let (credentials, host) = text.rsplit_once('@').map_or((None, text), |(before, host)| (Some(before), host));
-    let (user, password) = match credentials {
-        None => (None, None),
-        Some(words) => {
-            let (user, password) = words.split_once(':').unwrap_or((words, ""));
-            (Some(decoded(user)?).filter(|user| !user.is_empty()), Some(decoded(password)?))
-        }
-    };
-    let refuse = |cure: &str| Invalid::new("store", format!("…{host}"), cure);
+fn node(text: &str, database: u32, shown: &dyn Fn(&str) -> String) -> Result<Node, Invalid> {
+    let (words, host) = text.rsplit_once('@').unwrap_or(("", text));
+    let (user, password) = credentials(words)?;
+    let refuse = |cure: &str| Invalid::new("store", shown(host), cure);
     let (name, port) = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((name, rest)) => (name, rest.strip_prefix(':').unwrap_or("6379")),
         None => host.split_once(':').unwrap_or((host, "6379")),
     };
     if name.is_empty() {
-        return Err(refuse("name a host: redis://HOST:PORT"));
+        return Err(refuse("name a host, as in redis://HOST:PORT"));
     }
     let port = port.parse().ok().filter(|port| *port > 0).ok_or_else(|| refuse("a port is a number, 1 to 65535"))?;
-    Ok(Node { address: Address::Tcp { host: decoded(name)?, port }, user, password, database })
+    Ok(Node { address: Address::Tcp { host: decoded(name)?, port }, tls: None, user, password, database })
 }
 
-/// Undoes percent-encoding.
-fn decoded(text: &str) -> Result<String, Invalid> {
-    // What was refused may be a password: the error does not repeat it.
-    let refuse = || Invalid::new("store", "…%…", "after % come two hexadecimal digits of a UTF-8 byte");
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes().iter();
-    while let Some(byte) = rest.next() {
-        if *byte != b'%' {
-            bytes.push(*byte);
-            continue;
-        }
-        let mut digit = || rest.next().and_then(|byte| char::from(*byte).to_digit(16)).ok_or_else(refuse);
-        let value = digit()? * 16 + digit()?;
-        bytes.push(u8::try_from(value).map_err(|_| refuse())?);
-    }
-    String::from_utf8(bytes).map_err(|_| refuse())
+/// User and password, as far as they are given.
+fn credentials(words: &str) -> Result<(Option<String>, Option<String>), Invalid> {
+    let (user, password) = words.split_once(':').unwrap_or((words, ""));
+    let given = |word: &str| Ok(Some(decoded(word)?).filter(|word| !word.is_empty()));
+    Ok((given(user)?, given(password)?))
 }
 
 #[cfg(test)]
@@ -223,6 +181,47 @@ mod tests {
     }
 
     #[test]
+    fn a_socket_may_have_credentials_too() {
+        let node = &config("redis+unix", "//me:p%40ss@/run/redis.sock?db=2").nodes[0];
+        assert_eq!(node.address.to_string(), "/run/redis.sock");
+        assert_eq!((node.user.as_deref(), node.password.as_deref(), node.database), (Some("me"), Some("p@ss"), 2));
+        assert_eq!(config("redis+unix", "///run/a@b").nodes[0].address.to_string(), "/run/a@b");
+    }
+
+    #[test]
+    fn a_password_is_exposed_by_plain_connections_to_other_machines_only() {
+        for (scheme, rest, exposed) in [
+            ("redis", "//:p@example", true),
+            ("redis", "//:p@10.0.0.1", true),
+            ("redis", "//example", false),
+            ("redis", "//:p@localhost", false),
+            ("redis", "//:p@127.0.0.1", false),
+            ("redis", "//:p@[::1]", false),
+            ("redis+unix", "//:p@/run/redis.sock", false),
+        ] {
+            assert_eq!(config(scheme, rest).nodes[0].exposes_password(), exposed, "{rest}");
+        }
+    }
+
+    #[cfg(not(feature = "tls"))]
+    #[test]
+    fn a_build_without_tls_names_the_feature() {
+        for scheme in ["rediss", "redlock+tls"] {
+            let error = Config::parse(scheme, "//a").expect_err("no TLS").to_string();
+            assert!(error.contains("redis-tls"), "{error}");
+        }
+    }
+
+    #[cfg(feature = "tls")]
+    #[test]
+    fn with_tls_every_node_is_met_under_its_own_name() {
+        let config = config("redlock+tls", "//a:1,b:2?insecure=true");
+        let names: Vec<String> = config.nodes.iter().map(|node| format!("{:?}", node.tls)).collect();
+        assert_eq!(names, ["Some(Access(a))", "Some(Access(b))"]);
+        assert!(config.quorum);
+    }
+
+    #[test]
     fn a_quorum_lists_its_nodes_each_with_its_own_credentials() {
         let config = config("redlock", "//:one@a:1,:two@b:2,c:3?max_ttl_ms=2000");
         let passwords: Vec<_> = config.nodes.iter().map(|node| node.password.as_deref()).collect();
@@ -243,6 +242,13 @@ mod tests {
             ("redis", "//a?prefix=fp:x"),
             ("redis", "//u:secret%zz@a"),
             ("redis", "//u:secret@a:x"),
+            ("redis", "//u:sec/secret@a"),
+            ("redis", "//u:1/secret@a"),
+            ("redis", "//u:sec?secret@a"),
+            ("redis", "//u:1?secret@a"),
+            ("redis", "//u:secret,x@a"),
+            ("redis", "//u:x?db=secret@a"),
+            ("sentinel", "//u:secret@a"),
             ("redlock", "//a,b,a"),
             ("redlock", "//a?max_ttl_ms=1"),
             ("redlock", "//1,2,3,4,5,6,7,8,9,10"),

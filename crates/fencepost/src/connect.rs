@@ -13,8 +13,10 @@ use fencepost_core::{Connect, Invalid, StoreError};
 /// | `sqlite:` | a file below the user's state directory, created on first use |
 /// | `sqlite:PATH` | that file |
 /// | `redis://HOST:PORT` | one Redis server |
+/// | `rediss://HOST:PORT` | the same, by TLS |
 /// | `redis+unix://PATH` | one Redis server, by its socket |
 /// | `redlock://A,B,C` | several independent Redis servers, of which a majority decides |
+/// | `redlock+tls://A,B,C` | the same, by TLS |
 /// | `memory:` | this connection |
 pub fn connect(url: impl Into<String>) -> Connect {
     let url = url.into();
