@@ -469,8 +469,8 @@ impl Course {
             }
             (Phase::Leaving(farewell), input) => {
                 match input {
-                    Input::Post(Post { node, event: Event::Answer(answer), .. }) => {
-                        farewell.answered(scene, node, answer);
+                    Input::Post(Post { node, request, event: Event::Answer(answer) }) => {
+                        farewell.answered(scene, node, request, answer);
                     }
                     Input::Tick => farewell.tick(scene),
                     _ => {}

@@ -18,6 +18,8 @@ pub(super) struct Farewell {
     ends_hold: bool,
     /// The hold was lost before.
     lost: Option<LossReason>,
+    /// The last request before the first release: answers to it and to older ones are about something else.
+    before: u32,
     verdict_by: Moment,
     next_send: Moment,
     pause: Duration,
@@ -65,6 +67,7 @@ impl Farewell {
             nodes: nodes.into_iter().map(owed).collect(),
             ends_hold,
             lost,
+            before: scene.requests.last,
             verdict_by: scene.now.plus(pause),
             next_send: scene.now,
             pause,
@@ -104,12 +107,22 @@ impl Farewell {
         }
     }
 
-    pub(super) fn answered(&mut self, scene: &mut Scene<'_>, node: usize, answer: Result<Answer, Trouble>) {
+    pub(super) fn answered(
+        &mut self,
+        scene: &mut Scene<'_>,
+        node: usize,
+        request: u32,
+        answer: Result<Answer, Trouble>,
+    ) {
+        // A late answer to an acquire, a renewal or a give-back, which is answered in the same words: the release that
+        // follows it settles the matter.
+        if request <= self.before {
+            return;
+        }
         let Node::Owed { trouble, .. } = &mut self.nodes[node] else { return };
         match answer {
             Ok(Answer::Freed) => self.nodes[node] = Node::Answered { freed: true },
             Ok(Answer::NotHeld) => self.nodes[node] = Node::Answered { freed: false },
-            // A late answer to an acquire or a renewal: the release that follows it settles the matter.
             Ok(_) => return,
             Err(why) => *trouble = Some(why),
         }
