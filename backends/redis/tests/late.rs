@@ -61,7 +61,7 @@ fn a_place_in_line_that_was_given_up_while_the_server_was_stopped_is_not_there()
 #[test]
 fn a_stopped_node_keeps_nothing_of_a_lock_that_was_released_meanwhile() {
     let place = Place::quorum(3);
-    let locks = place.locks("first");
+    let locks = place.linked("first");
     place.servers[0].pause();
     let guard = locks.lock("x").ttl(TTL).acquire().block().expect("two of three");
     let token = guard.token();
@@ -165,7 +165,7 @@ fn is_start(text: &str, at: usize) -> bool {
 #[test]
 fn a_holder_cut_off_from_all_nodes_is_told_before_its_validity_ends_and_frees_nobody_after() {
     let place = Place::quorum(3);
-    let (first, second) = (place.locks("first"), place.locks("second"));
+    let (first, second) = (place.linked("first"), place.linked("second"));
     let ttl = Duration::from_millis(1500);
     let mut events = first.events();
     let guard = first.lock("x").ttl(ttl).acquire().block().expect("free");

@@ -44,8 +44,8 @@ fn quarantine(locks: &Locks, forgetful: usize) -> Duration {
 
 /// Of three nodes one is dead; the first forgets. It grants nothing until its probation is over, then it votes.
 fn keeps_still_for_its_probation(mut place: Place, forget: impl FnOnce(&mut Place)) {
+    let locks = place.linked("first");
     place.servers[2].kill();
-    let locks = place.locks("first");
     let token = {
         let guard = acquire(&locks, "x").expect("two of three");
         let token = guard.token();
@@ -103,7 +103,7 @@ fn a_node_that_came_back_with_an_old_snapshot_grants_nothing_until_its_probation
 #[test]
 fn three_of_five_that_restarted_empty_stop_all_grants_and_recover_by_themselves() {
     let mut place = Place::voting(vec![Redis::new(); 5], SHORT);
-    let locks = place.locks("first");
+    let locks = place.linked("first");
     let held = acquire(&locks, "held").expect("free");
     assert!(grants(held.votes()) >= 3);
     place.servers[..3].iter_mut().for_each(|server| server.restart());
@@ -124,7 +124,7 @@ fn three_of_five_that_restarted_empty_stop_all_grants_and_recover_by_themselves(
 fn a_node_that_forgot_a_lock_does_not_grant_it_twice() {
     let (forgets, keeps) = (Redis::new(), Redis::new().with(KEEPS_EVERYTHING));
     let mut place = Place::voting(vec![keeps.clone(), forgets, keeps], "max_ttl_ms=30000");
-    let (first, second) = (place.locks("first"), place.locks("second"));
+    let (first, second) = (place.linked("first"), place.linked("second"));
     place.servers[2].kill();
     let long = Duration::from_secs(30);
     let guard = once_reachable(|| first.lock("x").ttl(long).manual_renewal().acquire().block()).expect("two of three");
@@ -148,8 +148,8 @@ fn a_node_that_forgot_a_lock_does_not_grant_it_twice() {
 #[test]
 fn a_node_that_keeps_everything_votes_at_once_after_a_crash() {
     let mut place = Place::voting(vec![Redis::new().with(KEEPS_EVERYTHING); 3], SHORT);
+    let locks = place.linked("first");
     place.servers[2].kill();
-    let locks = place.locks("first");
     let lease = locks.lock("held").ttl(TTL).acquire().block().expect("free").leak();
     let before = fence(&place.servers[0], "held");
     place.servers[0].restart();

@@ -20,7 +20,7 @@ pub enum Flow {
     Late(Duration),
     /// They are kept until this changes: a black hole, until it is healed.
     Held,
-    /// They are gone for good.
+    /// They are gone for good, and so is everything after them on the same connection: a stream has no gaps.
     Lost,
 }
 
@@ -157,8 +157,11 @@ impl Wire {
 
     fn pump(&self, mut from: TcpStream, mut to: TcpStream, direction: Direction) {
         let mut buffer = [0; 16 * 1024];
+        let mut lost = false;
         while let Ok(count @ 1..) = from.read(&mut buffer) {
-            if !self.carry(&buffer[..count], &mut to, direction) {
+            let flow = if lost { Some(Flow::Lost) } else { self.flow(direction) };
+            lost = flow == Some(Flow::Lost);
+            if !self.carry(&buffer[..count], flow, &mut to, direction) {
                 break;
             }
         }
@@ -167,8 +170,8 @@ impl Wire {
     }
 
     /// `false`: the wire is cut.
-    fn carry(&self, bytes: &[u8], to: &mut TcpStream, direction: Direction) -> bool {
-        match self.flow(direction) {
+    fn carry(&self, bytes: &[u8], flow: Option<Flow>, to: &mut TcpStream, direction: Direction) -> bool {
+        match flow {
             None => return false,
             Some(Flow::Lost) => return true,
             Some(Flow::Late(delay)) => thread::sleep(delay),

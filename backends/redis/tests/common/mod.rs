@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use fencepost_core::{AcquireError, Blocking, Connect, Guard, NodeVote, StoreError, StoreErrorKind, Vote};
+use fencepost_core::{AcquireError, Blocking, Connect, Guard, Locks, NodeVote, StoreError, StoreErrorKind, Vote};
 use fencepost_testkit::contract::Subject;
 use fencepost_testkit::proxy::Proxy;
 use fencepost_testkit::redis::Redis;
@@ -83,6 +83,18 @@ impl Place {
             false => self.proxies.iter().map(Proxy::address).collect(),
         };
         format!("//{}?{}", addresses.join(","), self.settings)
+    }
+
+    /// An open connection that has reached every server: connecting itself waits for a majority only.
+    pub(crate) fn linked(&self, label: &str) -> Locks {
+        let locks = self.locks(label);
+        let name = format!("linked {label}");
+        until("every server has answered", || {
+            let guard = locks.lock(&name).ttl(Duration::from_secs(1)).acquire().block().expect("free");
+            guard.renew().block().expect("held");
+            self.servers.iter().all(|server| value(server, &name).is_some())
+        });
+        locks
     }
 
     pub(crate) fn pause_all(&self) {
