@@ -537,7 +537,9 @@ fn exchange(greeting: &mut Greeting, input: &mut Vec<u8>) -> io::Result<()> {
     let mut used = 0;
     while let Some((value, length)) = wire::parse(&input[used..]).map_err(io::Error::other)? {
         used += length;
-        if !matches!(value, Value::Push(_)) {
+        // A subscription is confirmed by a push, and refused by a reply.
+        let confirms = |parts: &[Value]| parts.first().and_then(Value::text).as_deref() == Some("subscribe");
+        if !matches!(&value, Value::Push(parts) if !confirms(parts)) {
             greeting.replies.push(value);
         }
     }

@@ -21,9 +21,8 @@ pub(crate) fn introduce(out: &mut Vec<u8>, node: &Node, inbox: &str) -> usize {
     wire::write(out, &[b"GET", MARKER.as_bytes()]);
     wire::write(out, &[b"GET", PROBATION.as_bytes()]);
     wire::write(out, &[b"CONFIG", b"GET", b"appendfsync"]);
-    // Confirmed by a push, not by a reply.
     wire::write(out, &[b"SUBSCRIBE", inbox.as_bytes()]);
-    6
+    7
 }
 
 /// What the server said of itself.
@@ -42,10 +41,10 @@ pub(crate) struct Server {
 impl Server {
     /// Reads the replies to [`introduce`].
     pub(crate) fn read(replies: &[Value]) -> Result<Self, Trouble> {
-        let [hello, select, info, marker, probation, fsync] = replies else {
+        let [hello, select, info, marker, probation, fsync, subscribe] = replies else {
             return Err(Trouble::new(StoreErrorKind::Unexpected, "it does not speak like a Redis server"));
         };
-        for reply in [hello, select, info, marker, probation] {
+        for reply in [hello, select, info, marker, probation, subscribe] {
             if let Value::Error(text) = reply {
                 return Err(refused(text));
             }
