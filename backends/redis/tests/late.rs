@@ -92,6 +92,19 @@ fn a_client_that_is_gone_leaves_nothing_when_its_release_was_sent() {
     until("nothing is left", || is_clean(server, "x"));
 }
 
+/// The control: what others send. It is run when nobody waits for it any more, and nothing takes it back.
+#[test]
+fn a_plain_set_that_arrives_late_is_a_lock_of_nobody() {
+    let server = fencepost_testkit::redis::Redis::new().start();
+    server.pause();
+    {
+        let mut stream = TcpStream::connect(server.address()).expect("the system answers for it");
+        stream.write_all(b"SET lock:x gone NX PX 60000\r\n").expect("sent");
+    }
+    server.resume();
+    until("it was run", || value(&server, "x").is_some());
+}
+
 /// Without a release there is no cure but the ttl: it ends by itself.
 #[test]
 fn a_client_that_is_gone_before_its_release_holds_for_its_ttl_only() {
