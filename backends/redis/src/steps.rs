@@ -341,6 +341,10 @@ fn waiter_of(value: &str, now: u64) -> Option<Waiter> {
     Some(Waiter::new(label, mode == "s", waited))
 }
 
+const PASSWORD_CURE: &str = "set ?password_file=, FENCEPOST_REDIS_PASSWORD or redis://USER:PASSWORD@HOST";
+const RIGHTS_CURE: &str =
+    "an ACL user needs scripts, INFO, the keys of the prefix and `fp:*`, the channels `fp:inbox:*`";
+
 /// What an error reply means.
 pub(crate) fn trouble(text: &str) -> Trouble {
     let code = text.split(' ').next().unwrap_or_default();
@@ -354,9 +358,12 @@ pub(crate) fn trouble(text: &str) -> Trouble {
         _ if text.contains("NOPERM") || text.contains("no permissions") => StoreErrorKind::Denied,
         _ => StoreErrorKind::Unexpected,
     };
-    let message = match kind {
-        StoreErrorKind::OtherKind => "the key is taken by something that is no string".to_owned(),
-        StoreErrorKind::Misconfigured => "it is a replica: name a master".to_owned(),
+    let message = match (&kind, code) {
+        (StoreErrorKind::OtherKind, _) => "the key is taken by something that is no string".to_owned(),
+        (StoreErrorKind::Misconfigured, _) => "it is a replica: name a master".to_owned(),
+        (StoreErrorKind::Denied, "NOAUTH") => format!("it wants a password: {PASSWORD_CURE}"),
+        (StoreErrorKind::Denied, "WRONGPASS") => format!("it does not know this user and password: {PASSWORD_CURE}"),
+        (StoreErrorKind::Denied, _) => format!("{text}: {RIGHTS_CURE}"),
         _ => text.to_owned(),
     };
     Trouble::new(kind, message)

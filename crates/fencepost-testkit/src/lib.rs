@@ -5,6 +5,7 @@
 //! - [`nodes`]: memory nodes that vote, with or without faults.
 //! - [`recorder`]: a store that writes down every step.
 //! - [`server`]: real servers on free ports, stopped when dropped; [`redis`]: Redis among them.
+//! - [`proxy`]: a wire to such a server that can be cut, slowed and made to lose what it carries.
 //! - [`poll`]: futures polled by hand.
 
 pub mod contract;
@@ -12,6 +13,7 @@ pub mod dice;
 pub mod faulty;
 pub mod nodes;
 pub mod poll;
+pub mod proxy;
 pub mod recorder;
 pub mod redis;
 pub mod server;
