@@ -317,6 +317,7 @@ fn holders(parts: &[Value], now: Option<u64>) -> Vec<Holder> {
 
 /// Who is behind a value: ours, or another library's.
 fn holder(value: &str, pttl: Option<i64>, now: Option<u64>) -> Holder {
+    let (value, shared) = value.strip_prefix('~').map_or((value, false), |reader| (reader, true));
     let parts: Vec<&str> = value.splitn(5, '|').collect();
     let mut holder = match parts[..] {
         [owner, token, _, since, label] if Owner::from_exposed(owner).is_some() => {
@@ -329,6 +330,7 @@ fn holder(value: &str, pttl: Option<i64>, now: Option<u64>) -> Holder {
         _ if value.starts_with('?') => Holder::new(format!("another kind of lock (a {})", &value[1..])),
         _ => Holder::new("another library's lock"),
     };
+    holder.shared = shared;
     holder.expires_in = pttl.and_then(|left| u64::try_from(left).ok()).map(Duration::from_millis);
     holder
 }

@@ -27,7 +27,7 @@ impl Redis {
     }
 
     /// Speaks TLS on its port, and nothing else, with the files `ca.pem`, `server.pem` and `server.key` of a folder.
-    pub fn with_tls(mut self, folder: &Path) -> Self {
+    pub fn tls(mut self, folder: &Path) -> Self {
         self.tls = true;
         let files = [("ca-cert", "ca.pem"), ("cert", "server.pem"), ("key", "server.key")];
         for (option, file) in files {
