@@ -118,7 +118,7 @@ fn three_of_five_that_restarted_empty_stop_all_grants_and_recover_by_themselves(
     assert!(error.message.starts_with("3 of 5 nodes did not vote"), "{error}");
     sleep(left);
     let guard = acquire(&locks, "x").expect("all vote again");
-    until("all five have granted", || place.servers.iter().all(|server| value(server, "x").is_some()));
+    place.until_all_have("x");
     assert!(guard.is_held());
     assert!(acquire(&locks, "held").is_ok(), "its lease was over long ago");
 }
@@ -170,7 +170,7 @@ fn a_rolling_restart_of_nodes_that_keep_everything_fails_no_acquisition() {
     let locks = place.connect().answer_within(Duration::from_secs(5)).block().expect("all are there");
     let long = Duration::from_secs(60);
     let blocked = locks.lock("blocked").ttl(long).acquire().block().expect("free");
-    until("all have it", || place.servers.iter().all(|server| value(server, "blocked").is_some()));
+    place.until_all_have("blocked");
     let held = locks.lock("held").ttl(long).acquire().block().expect("free");
     let lease = blocked.leak();
     let mut last = None;
