@@ -42,26 +42,27 @@ fn quarantine(locks: &Locks, forgetful: usize) -> Duration {
     left
 }
 
-/// Of three nodes one is dead; the first forgets. It grants nothing until its probation is over, then it votes.
-fn keeps_still_for_its_probation(mut place: Place, forget: impl FnOnce(&mut Place)) {
-    let locks = place.linked("first");
+/// Of three nodes one is dead; the first forgets, and grants nothing. Answers how long that lasts.
+fn keeps_still(place: &mut Place, locks: &Locks, forget: impl FnOnce(&mut Place)) -> Duration {
     place.servers[2].kill();
-    let token = {
-        let guard = acquire(&locks, "x").expect("two of three");
-        let token = guard.token();
-        guard.release().block().expect("released");
-        token
-    };
-    forget(&mut place);
-    let left = quarantine(&locks, 0);
+    acquire(locks, "x").expect("two of three").release().block().expect("released");
+    forget(place);
+    let left = quarantine(locks, 0);
     // Nor for another client, nor for one that waits.
-    let other = place.locks("other");
-    quarantine(&other, 0);
+    quarantine(&place.locks("other"), 0);
     let waited = trouble(locks.lock("x").ttl(TTL).wait_at_most(TTL).acquire().block());
     assert!(matches!(waited.kind, StoreErrorKind::Quarantined { .. }), "{waited:?}");
     let keys = place.servers[0].keys();
     assert!(value(&place.servers[0], "x").is_none() && !keys.contains(&"fp:marker".to_owned()), "{keys:?}");
     assert!(!keys.iter().any(|key| key.starts_with("fp:line")), "no place in line either: {keys:?}");
+    left
+}
+
+/// The same, until its probation is over: then it votes.
+fn keeps_still_and_votes_again(mut place: Place, forget: impl FnOnce(&mut Place)) {
+    let locks = place.linked("first");
+    let token = acquire(&locks, "x").expect("free").token();
+    let left = keeps_still(&mut place, &locks, forget);
     sleep(left);
     let guard = acquire(&locks, "x").expect("its probation is over");
     assert_eq!(grants(guard.votes()), 2);
@@ -71,21 +72,22 @@ fn keeps_still_for_its_probation(mut place: Place, forget: impl FnOnce(&mut Plac
 
 #[test]
 fn a_node_that_restarted_empty_grants_nothing_until_its_probation_is_over() {
-    keeps_still_for_its_probation(Place::voting(vec![Redis::new(); 3], SHORT), |place| place.servers[0].restart());
+    keeps_still_and_votes_again(Place::voting(vec![Redis::new(); 3], SHORT), |place| place.servers[0].restart());
 }
 
 #[test]
 fn a_node_that_was_emptied_under_an_open_link_grants_nothing_until_its_probation_is_over() {
-    keeps_still_for_its_probation(Place::voting(vec![Redis::new(); 3], SHORT), |place| {
+    keeps_still_and_votes_again(Place::voting(vec![Redis::new(); 3], SHORT), |place| {
         assert_eq!(place.servers[0].ask(&["FLUSHALL"]), "+OK");
     });
 }
 
 /// Though its disk is trusted: what was written there is gone all the same.
 #[test]
-fn a_node_that_keeps_everything_and_was_emptied_grants_nothing_until_its_probation_is_over() {
-    let recipes = vec![Redis::new().with(KEEPS_EVERYTHING); 3];
-    keeps_still_for_its_probation(Place::voting(recipes, SHORT), |place| {
+fn a_node_that_keeps_everything_but_was_emptied_keeps_still() {
+    let mut place = Place::voting(vec![Redis::new().with(KEEPS_EVERYTHING); 3], SHORT);
+    let locks = place.linked("first");
+    keeps_still(&mut place, &locks, |place| {
         assert_eq!(place.servers[0].ask(&["FLUSHALL"]), "+OK");
         place.servers[0].restart();
     });
@@ -93,8 +95,10 @@ fn a_node_that_keeps_everything_and_was_emptied_grants_nothing_until_its_probati
 
 /// It has a marker, of an earlier run.
 #[test]
-fn a_node_that_came_back_with_an_old_snapshot_grants_nothing_until_its_probation_is_over() {
-    keeps_still_for_its_probation(Place::voting(vec![Redis::new(); 3], SHORT), |place| {
+fn a_node_that_came_back_with_an_old_snapshot_keeps_still() {
+    let mut place = Place::voting(vec![Redis::new(); 3], SHORT);
+    let locks = place.linked("first");
+    keeps_still(&mut place, &locks, |place| {
         assert_eq!(place.servers[0].ask(&["SAVE"]), "+OK");
         place.servers[0].restart();
     });
@@ -114,7 +118,7 @@ fn three_of_five_that_restarted_empty_stop_all_grants_and_recover_by_themselves(
     assert!(error.message.starts_with("3 of 5 nodes did not vote"), "{error}");
     sleep(left);
     let guard = acquire(&locks, "x").expect("all vote again");
-    until("all five have granted", || place.servers.iter().all(|server| value(server, "x").is_some()));
+    place.until_all_have("x");
     assert!(guard.is_held());
     assert!(acquire(&locks, "held").is_ok(), "its lease was over long ago");
 }
@@ -166,7 +170,7 @@ fn a_rolling_restart_of_nodes_that_keep_everything_fails_no_acquisition() {
     let locks = place.connect().answer_within(Duration::from_secs(5)).block().expect("all are there");
     let long = Duration::from_secs(60);
     let blocked = locks.lock("blocked").ttl(long).acquire().block().expect("free");
-    until("all have it", || place.servers.iter().all(|server| value(server, "blocked").is_some()));
+    place.until_all_have("blocked");
     let held = locks.lock("held").ttl(long).acquire().block().expect("free");
     let lease = blocked.leak();
     let mut last = None;

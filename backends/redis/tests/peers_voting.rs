@@ -136,7 +136,8 @@ fn a_retry_is_not_blocked_by_what_an_earlier_try_left() {
 fn a_round_that_overran_the_ttl_is_no_hold_and_releases_what_it_got() {
     let place = Place::quorum(3).behind_proxies();
     let locks = place.connect().answer_within(PATIENCE).block().expect("there");
-    place.servers.iter().for_each(|server| common::until_heard(server, 1));
+    place.reach_all(&locks, "first");
+    until("the first release is over", || place.servers.iter().all(|server| is_clean(server, "linked first")));
     for proxy in &place.proxies {
         proxy.replies(Flow::Late(Duration::from_millis(700)));
         proxy.take_forwarded();

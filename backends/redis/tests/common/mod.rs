@@ -88,13 +88,23 @@ impl Place {
     /// An open connection that has reached every server: connecting itself waits for a majority only.
     pub(crate) fn linked(&self, label: &str) -> Locks {
         let locks = self.locks(label);
+        self.reach_all(&locks, label);
+        locks
+    }
+
+    /// Waits until a connection has reached every server.
+    pub(crate) fn reach_all(&self, locks: &Locks, label: &str) {
         let name = format!("linked {label}");
         until("every server has answered", || {
-            let guard = locks.lock(&name).ttl(Duration::from_secs(1)).acquire().block().expect("free");
-            guard.renew().block().expect("held");
-            self.servers.iter().all(|server| value(server, &name).is_some())
+            let lock = locks.lock(&name).ttl(Duration::from_secs(1)).wait_at_most(PATIENCE);
+            let guard = once_reachable(|| lock.acquire().block()).expect("free");
+            guard.renew().block().is_ok() && self.servers.iter().all(|server| value(server, &name).is_some())
         });
-        locks
+    }
+
+    /// Waits until every server has granted this lock: acquiring and renewing wait for a majority only.
+    pub(crate) fn until_all_have(&self, name: &str) {
+        until("every server has granted it", || self.servers.iter().all(|server| value(server, name).is_some()));
     }
 
     pub(crate) fn pause_all(&self) {
