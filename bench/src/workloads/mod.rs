@@ -9,7 +9,8 @@ mod waiting;
 use crate::Outcome;
 use crate::runner::Workload;
 
-pub(crate) const ALL: &[Workload] = &[memory::WORKLOAD, sqlite::WORKLOAD, handover::WORKLOAD, waiting::WORKLOAD, redis::ONE, redis::FIVE];
+pub(crate) const ALL: &[Workload] =
+    &[memory::WORKLOAD, sqlite::WORKLOAD, handover::WORKLOAD, waiting::WORKLOAD, redis::ONE, redis::FIVE];
 
 pub(crate) fn find(name: &str) -> Option<&'static Workload> {
     ALL.iter().find(|workload| workload.name == name)

@@ -25,13 +25,17 @@ const OURS_64: &str = "ours, 64 tasks";
 const RSLOCK_64: &str = "rslock, 64 tasks";
 const OURS_256: &str = "ours, 256 tasks";
 const RSLOCK_256: &str = "rslock, 256 tasks";
+const PLAIN: &str = "ours without a token, 1 task, p50";
+const PLAIN_64: &str = "ours without a token, 64 tasks";
 const OURS_CPU: &str = "ours, 64 tasks, client CPU per pair";
 const RSLOCK_CPU: &str = "rslock, 64 tasks, client CPU per pair";
 
 const ROWS: &[Row] = &[
     Row::new(RAW, Unit::Nanos),
     Row::new(OURS, Unit::Nanos).against(&[RAW]),
+    Row::new(PLAIN, Unit::Nanos).against(&[RAW]),
     Row::new(RSLOCK, Unit::Nanos).against(&[RAW]),
+    Row::new(PLAIN_64, Unit::PerSecond).against(&[RSLOCK_64]),
     Row::new(OURS_64, Unit::PerSecond).against(&[RSLOCK_64]),
     Row::new(RSLOCK_64, Unit::PerSecond),
     Row::new(OURS_256, Unit::PerSecond).against(&[RSLOCK_256]),
@@ -78,6 +82,7 @@ fn prepare(count: usize) -> Outcome<Round> {
             all.percentile(50)
         };
         readings.note(OURS, one(runtime.block_on(ours(locks.clone(), "one".into(), PAIRS))?));
+        readings.note(PLAIN, one(runtime.block_on(plain(locks.clone(), "one".into(), PAIRS))?));
         readings.note(RSLOCK, one(runtime.block_on(theirs(peer.clone(), "one".into(), PAIRS))?));
         for (tasks, our_row, their_row) in [(64, OURS_64, RSLOCK_64), (256, OURS_256, RSLOCK_256)] {
             let (rate, cpu) = many(&runtime, tasks, |name| ours(locks.clone(), name, MANY / tasks))?;
@@ -85,6 +90,8 @@ fn prepare(count: usize) -> Outcome<Round> {
             let (their_rate, their_cpu) = many(&runtime, tasks, |name| theirs(peer.clone(), name, MANY / tasks))?;
             readings.note(their_row, their_rate);
             if tasks == 64 {
+                let (rate, _) = many(&runtime, tasks, |name| plain(locks.clone(), name, MANY / tasks))?;
+                readings.note(PLAIN_64, rate);
                 readings.note(OURS_CPU, cpu);
                 readings.note(RSLOCK_CPU, their_cpu);
             }
@@ -123,6 +130,17 @@ async fn ours(locks: Locks, name: String, pairs: u32) -> Outcome<Vec<u64>> {
     Ok(samples)
 }
 
+async fn plain(locks: Locks, name: String, pairs: u32) -> Outcome<Vec<u64>> {
+    let lock = locks.lock(name).unfenced();
+    let mut samples = Vec::with_capacity(pairs as usize);
+    for _ in 0..pairs {
+        let began = now();
+        lock.acquire().await?.release().await?;
+        samples.push(now() - began);
+    }
+    Ok(samples)
+}
+
 async fn theirs(peer: LockManager, name: String, pairs: u32) -> Outcome<Vec<u64>> {
     let mut samples = Vec::with_capacity(pairs as usize);
     for _ in 0..pairs {
@@ -146,8 +164,7 @@ const ACQUIRE: &str = "if redis.call('PTTL', KEYS[3]) == -3 then return -1 end \
     local v = redis.call('SET', KEYS[1], ARGV[1], 'NX', 'GET', 'PX', ARGV[3]) if v then return 0 end \
     local last = redis.call('SET', KEYS[2], ARGV[2], 'GET', 'PX', 86400000) \
     if tonumber(ARGV[2]) > tonumber(last or 0) then return 1 end return 2";
-const RELEASE: &str =
-    "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
+const RELEASE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
 
 impl Raw {
     fn connect(addresses: &[String]) -> Outcome<Self> {
@@ -171,7 +188,8 @@ impl Raw {
         for _ in 0..pairs {
             self.token += 1;
             let token = self.token.to_string();
-            let acquire = command(&["EVALSHA", &self.acquire, "3", "raw", "raw-fence", "raw-marker", "owner", &token, "30000"]);
+            let acquire =
+                command(&["EVALSHA", &self.acquire, "3", "raw", "raw-fence", "raw-marker", "owner", &token, "30000"]);
             let release = command(&["EVALSHA", &self.release, "1", "raw", "owner"]);
             let began = now();
             self.round(&acquire)?;
