@@ -98,7 +98,9 @@ impl Config {
                 let (hosts, database) = place.split_once('/').unwrap_or((place, ""));
                 let database = match database {
                     "" => settings.database,
-                    number => number.parse().map_err(|_| wrong(number, "the path is the number of a database"))?,
+                    number => number.parse().map_err(|_| {
+                        wrong("…", "after the host comes the number of a database; write a / in a password as %2F")
+                    })?,
                 };
                 hosts.split(',').map(|host| node(host, database, &shown)).collect::<Result<Vec<_>, _>>()?
             }
@@ -242,6 +244,7 @@ mod tests {
             ("redis", "//a?prefix=fp:x"),
             ("redis", "//u:secret%zz@a"),
             ("redis", "//u:secret@a:x"),
+            ("redis", "//:begin/secret@a"),
             ("redis", "//u:sec/secret@a"),
             ("redis", "//u:1/secret@a"),
             ("redis", "//u:sec?secret@a"),

@@ -178,6 +178,8 @@ impl Quorum {
                 }
             }
         }
+        // Whom most nodes name comes first, and of several the newest.
+        votes.sort_by_key(|(holder, count)| std::cmp::Reverse((*count, holder.token)));
         merged.holders = votes.into_iter().filter(|(_, count)| *count >= need).map(|(holder, _)| holder).collect();
         merged
     }

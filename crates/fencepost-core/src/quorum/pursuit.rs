@@ -15,6 +15,8 @@ use crate::token::FencingToken;
 
 /// After so many stale answers in a row the lock is contended, not free.
 const RAISES_MAX: u32 = 16;
+/// Stores count a lease in milliseconds: asking so much after its end finds it over.
+const EXPIRY_GRAIN: Duration = Duration::from_millis(5);
 /// Without a place in line: the longest pause between two tries.
 const BACK_OFF_MAX: Duration = Duration::from_millis(200);
 
@@ -417,11 +419,17 @@ impl Pursuit {
             return Outcome::Open;
         }
         let pause = match scene.claim.place() {
-            Some(place) => place.lease / 3,
+            Some(place) => self.until_expiry().map_or(place.lease / 3, |expiry| expiry.min(place.lease / 3)),
             None => self.back_off(scene),
         };
         self.next_try = Some(scene.now.plus(pause));
         Outcome::Open
+    }
+
+    /// When the holder's lease is over: nobody tells us if it is dead.
+    fn until_expiry(&self) -> Option<Duration> {
+        let left = self.holder.as_ref()?.expires_in?;
+        Some(left + EXPIRY_GRAIN)
     }
 
     /// Random, and not shorter than a round takes.
