@@ -1,7 +1,7 @@
 -- Takes the lock or joins the line. KEYS: 1 lock, 2 fence, 3 marker, 4 line, 5 readers.
 -- ARGV: 1 owner, 2 token, 3 tail, 4 ttl, 5 mode, 6 turn (L in line, A after others, O overtake), 7 unify, 8 ticket,
 -- 9 lease, 10 inbox, 11 attempt.
--- Replies: 1 granted as proposed; {1, token} granted before, extended; {0, value, last} held; {2, last, now} stale;
+-- Replies: 1 granted as proposed; {1, token} granted before, extended; {0, value (a reader's after a ~), last, PTTL} held; {2, last, now} stale;
 -- {3} line full; -1 not trusted.
 local left = redis.call('PTTL', KEYS[3])
 if left < 0 then return -1 end

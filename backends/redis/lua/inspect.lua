@@ -1,5 +1,5 @@
 -- What the node knows of a lock; changes nothing. KEYS: 1 lock, 2 fence, 3 marker, 4 line, 5 readers.
--- Replies: {now, last, holders: value and PTTL in turn, waiters in order}.
+-- Replies: {now, last, holders: value (a reader's after a ~) and PTTL in turn, waiters in order}.
 local left = redis.call('PTTL', KEYS[3])
 local now_ms = left >= 0 and 8796093022208 - left or 0
 local kind = redis.call('TYPE', KEYS[1]).ok
@@ -9,7 +9,7 @@ if kind == 'string' then
   if value == '~' then
     local found = redis.call('ZRANGEBYSCORE', KEYS[5], '(' .. string.format('%.0f', now_ms), '+inf', 'WITHSCORES')
     for at = 1, #found, 2 do
-      holders[at] = found[at]
+      holders[at] = '~' .. found[at]
       holders[at + 1] = tonumber(found[at + 1]) - now_ms
     end
   else

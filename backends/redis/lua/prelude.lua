@@ -54,8 +54,13 @@ local function grant(owner, token, mode, life, tail)
     v = value
     call('SET', KEYS[1], v, 'PX', life)
   else
+    -- One grant per owner.
+    local others = {value}
+    for _, reader in ipairs(readers) do
+      if owner_of(reader) == owner then call('ZREM', KEYS[5], reader) else others[#others + 1] = reader end
+    end
+    readers = others
     call('ZADD', KEYS[5], digits(now_ms + life), value)
-    readers[#readers + 1] = value
     local rest = v and call('PTTL', KEYS[1]) or 0
     v = '~'
     call('SET', KEYS[1], v, 'PX', digits(math.max(rest, life)))
@@ -154,7 +159,6 @@ local function acquire(owner, token, tail, ttl, mode, turn, unify, ticket, lease
     local stored = token_of(own)
     if unify == '1' and stored ~= token then
       if not fits(tonumber(token)) then return stale end
-      if v == '~' then call('ZREM', KEYS[5], own) end
       grant(owner, token, mode, ttl, tail)
       return 1
     end
@@ -187,6 +191,6 @@ local function acquire(owner, token, tail, ttl, mode, turn, unify, ticket, lease
     hand_over(token)
   end
   local shown = v or ''
-  if v == '~' then shown = readers[1] end
+  if v == '~' then shown = '~' .. readers[1] end
   return {0, shown, digits(last), v and call('PTTL', KEYS[1]) or 0}
 end

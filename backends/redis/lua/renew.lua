@@ -8,9 +8,11 @@ if ARGV[5] == 'x' then
     return redis.call('PEXPIRE', KEYS[1], ARGV[4])
   end
 end
-if redis.call('EXISTS', KEYS[6]) == 1 then return 4 end
 local left = redis.call('PTTL', KEYS[3])
-if left < 0 then return -1 end
+if left < 0 then
+  if redis.call('EXISTS', KEYS[6]) == 1 then return 4 end
+  return -1
+end
 --[[PRELUDE]]
 local own = mine(ARGV[1])
 if own then
@@ -18,6 +20,7 @@ if own then
   call('PEXPIRE', KEYS[2], 86400000)
   return 1
 end
+if call('EXISTS', KEYS[6]) == 1 then return 4 end
 local token = tonumber(ARGV[2])
 if last > token or not admits(ARGV[5]) or not below_ceiling(token) then return 0 end
 grant(ARGV[1], ARGV[2], ARGV[5], tonumber(ARGV[4]), ARGV[3])

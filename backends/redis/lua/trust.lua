@@ -1,7 +1,8 @@
 -- May this node vote? KEYS: 1 marker, 2 since when it is on probation.
 -- ARGV: 1 the cluster's fingerprint, 2 this run of the server, 3 probation in ms, 4 what to do:
---   'judge' go by the marker; 'accept' trust it now (a store of one, a first use, an operator's word);
---   'keep' its data is known to survive restarts: a marker of an earlier run is as good as one of this.
+--   'judge' go by the marker; 'keep' its data is known to survive restarts: a marker of an earlier run is as good as
+--   one of this; 'welcome' trust it, unless it belongs to another cluster (a store of one, a first use);
+--   'accept' trust it whatever the marker says (an operator's word).
 -- Replies: {1} trusted; {0, ms left} on probation; {2, fingerprint} it belongs to another cluster.
 local marker = redis.call('GET', KEYS[1])
 local time = redis.call('TIME')
@@ -20,10 +21,10 @@ if marker then
     return trust()
   end
   if run == ARGV[2] then return {1} end
-  if ARGV[4] == 'keep' or ARGV[4] == 'accept' then return trust() end
+  if ARGV[4] ~= 'judge' then return trust() end
   -- An earlier run: what it remembers may be old.
   redis.call('DEL', KEYS[1])
-elseif ARGV[4] == 'accept' then
+elseif ARGV[4] == 'accept' or ARGV[4] == 'welcome' then
   return trust()
 end
 local since, run = string.match(redis.call('GET', KEYS[2]) or '', '^(%d+)|(.*)$')

@@ -417,12 +417,16 @@ impl Driver {
                 ]
             };
             let later = match (self.quorum, server.keeps_everything) {
-                (false, _) => "accept",
+                (false, _) => "welcome",
                 (true, true) => "keep",
                 (true, false) => "judge",
             };
             peer.link.state().trust = judge(later);
-            let words = judge(if first_use || self.trust_all { "accept" } else { later });
+            let words = judge(match (self.trust_all, first_use) {
+                (true, _) => "accept",
+                (false, true) => "welcome",
+                (false, false) => later,
+            });
             let mut unsent = Vec::new();
             let expected = greeting::equip(&mut unsent, server.major, &words);
             let greeting = Greeting { socket, deadline, unsent, replies: Vec::new(), expected, equipping: true };

@@ -24,8 +24,8 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 
-use fencepost_core::Connect;
 use fencepost_core::store::{Clock, Opening, Store, StoreError, StoreErrorKind, connect_async};
+use fencepost_core::{Connect, Invalid};
 use url::Config;
 
 /// The schemes of URLs that lead here. Those with TLS need the feature `tls`; without it, [`connect`] says so.
@@ -34,9 +34,23 @@ pub const SCHEMES: [&str; 5] = ["redis", "rediss", "redis+unix", "redlock", "red
 /// Connects to `SCHEME:REST`, where the scheme is one of [`SCHEMES`].
 pub fn connect(scheme: &str, rest: &str) -> Connect {
     match Config::parse(scheme, rest) {
-        Ok(config) => connect_async(move |opening| Box::pin(open(config, opening))),
+        Ok(config) => connect_async(move |Opening { clock, .. }| {
+            Box::pin(async move {
+                let nodes = open(config, clock).await?;
+                Ok(nodes.into_iter().map(|node| Arc::new(node) as Arc<dyn Store>).collect())
+            })
+        }),
         Err(invalid) => Connect::invalid(invalid),
     }
+}
+
+/// The servers of a URL as single stores, without an engine above them: for tests of what a step does.
+///
+/// # Errors
+/// If the URL is not one of Redis, or no server can be reached.
+pub async fn nodes(scheme: &str, rest: &str, clock: Clock) -> Result<Vec<RedisNode>, StoreError> {
+    let wrong = |invalid: Invalid| StoreError::new(StoreErrorKind::Misconfigured, "connect", invalid.to_string());
+    open(Config::parse(scheme, rest).map_err(wrong)?, clock).await
 }
 
 /// Marks all nodes of a new cluster as trusted, so that they vote at once.
@@ -62,11 +76,11 @@ pub async fn init(scheme: &str, rest: &str) -> Result<(), StoreError> {
     }
 }
 
-async fn open(config: Config, opening: Opening) -> Result<Vec<Arc<dyn Store>>, StoreError> {
+async fn open(config: Config, clock: Clock) -> Result<Vec<RedisNode>, StoreError> {
     if let Some(node) = config.nodes.iter().find(|node| node.exposes_password()) {
         tracing::warn!(node = %node.address, "the password goes over the network in clear text: use TLS, rediss://");
     }
-    let (links, handle) = driver::start(&config, &opening.clock).map_err(|error| {
+    let (links, handle) = driver::start(&config, &clock).map_err(|error| {
         StoreError::new(StoreErrorKind::Unexpected, "connect", format!("cannot start the driver: {error}"))
     })?;
     let handle = Arc::new(handle);
@@ -79,5 +93,5 @@ async fn open(config: Config, opening: Opening) -> Result<Vec<Arc<dyn Store>>, S
         let (label, trouble) = trouble.expect("BUG: a server that is not up has a reason");
         return Err(StoreError::new(trouble.kind, "connect", format!("{label}: {}", trouble.message)));
     }
-    Ok(nodes.into_iter().map(|node| Arc::new(node) as Arc<dyn Store>).collect())
+    Ok(nodes)
 }

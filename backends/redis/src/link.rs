@@ -318,7 +318,7 @@ pub(crate) fn trusted(value: &Value) -> Result<(), Trouble> {
             let theirs = theirs.text().unwrap_or_default();
             let message = format!(
                 "it belongs to the cluster {theirs:?}: every client must list the same nodes, spelled alike, with the \
-                 same max_ttl_ms"
+                 same max_ttl_ms; while nobody holds a lock, `fencepost init` makes a new cluster of it"
             );
             Err(Trouble::new(StoreErrorKind::Misconfigured, message))
         }

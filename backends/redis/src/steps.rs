@@ -317,6 +317,7 @@ fn holders(parts: &[Value], now: Option<u64>) -> Vec<Holder> {
 
 /// Who is behind a value: ours, or another library's.
 fn holder(value: &str, pttl: Option<i64>, now: Option<u64>) -> Holder {
+    let (value, shared) = value.strip_prefix('~').map_or((value, false), |reader| (reader, true));
     let parts: Vec<&str> = value.splitn(5, '|').collect();
     let mut holder = match parts[..] {
         [owner, token, _, since, label] if Owner::from_exposed(owner).is_some() => {
@@ -329,6 +330,7 @@ fn holder(value: &str, pttl: Option<i64>, now: Option<u64>) -> Holder {
         _ if value.starts_with('?') => Holder::new(format!("another kind of lock (a {})", &value[1..])),
         _ => Holder::new("another library's lock"),
     };
+    holder.shared = shared;
     holder.expires_in = pttl.and_then(|left| u64::try_from(left).ok()).map(Duration::from_millis);
     holder
 }
@@ -340,6 +342,10 @@ fn waiter_of(value: &str, now: u64) -> Option<Waiter> {
     let waited = Duration::from_millis(now.saturating_sub(since.parse().ok()?));
     Some(Waiter::new(label, mode == "s", waited))
 }
+
+const PASSWORD_CURE: &str = "set ?password_file=, FENCEPOST_REDIS_PASSWORD or redis://USER:PASSWORD@HOST";
+const RIGHTS_CURE: &str =
+    "an ACL user needs scripts, INFO, the keys of the prefix and `fp:*`, the channels `fp:inbox:*`";
 
 /// What an error reply means.
 pub(crate) fn trouble(text: &str) -> Trouble {
@@ -354,9 +360,12 @@ pub(crate) fn trouble(text: &str) -> Trouble {
         _ if text.contains("NOPERM") || text.contains("no permissions") => StoreErrorKind::Denied,
         _ => StoreErrorKind::Unexpected,
     };
-    let message = match kind {
-        StoreErrorKind::OtherKind => "the key is taken by something that is no string".to_owned(),
-        StoreErrorKind::Misconfigured => "it is a replica: name a master".to_owned(),
+    let message = match (&kind, code) {
+        (StoreErrorKind::OtherKind, _) => "the key is taken by something that is no string".to_owned(),
+        (StoreErrorKind::Misconfigured, _) => "it is a replica: name a master".to_owned(),
+        (StoreErrorKind::Denied, "NOAUTH") => format!("it wants a password: {PASSWORD_CURE}"),
+        (StoreErrorKind::Denied, "WRONGPASS") => format!("it does not know this user and password: {PASSWORD_CURE}"),
+        (StoreErrorKind::Denied, _) => format!("{text}: {RIGHTS_CURE}"),
         _ => text.to_owned(),
     };
     Trouble::new(kind, message)

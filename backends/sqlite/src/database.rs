@@ -1,10 +1,10 @@
 //! The file: its schema, and the gate that lets one writer in at a time.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use fencepost_core::store::table::REMEMBER;
 use fencepost_core::store::{Clock, FencingToken, StoreErrorKind};
@@ -99,16 +99,34 @@ impl Database {
     }
 }
 
-/// One writer at a time, in the kernel's own queue: waiting costs nothing and never ends in "database is locked".
+/// How long the gate is waited for. A writer needs it for one commit; one that keeps it for so long was stopped there.
+const GATE_WITHIN: Duration = Duration::from_secs(5);
+/// The pause between two looks at the gate grows from the first to the second.
+const LOOK_AGAIN: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(1));
+
+/// One writer at a time: nobody meets "database is locked", and nobody waits for ever for a process that was stopped.
 #[derive(Debug)]
 pub(crate) struct Pass<'a>(&'a File);
 
 impl<'a> Pass<'a> {
     fn through(gate: &'a File) -> io::Result<Self> {
+        Self::through_within(gate, GATE_WITHIN)
+    }
+
+    fn through_within(gate: &'a File, limit: Duration) -> io::Result<Self> {
+        let began = Instant::now();
+        let (mut pause, pause_max) = LOOK_AGAIN;
         loop {
-            match gate.lock() {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                locked => return locked.map(|()| Self(gate)),
+            match gate.try_lock() {
+                Ok(()) => return Ok(Self(gate)),
+                Err(TryLockError::Error(error)) => return Err(error),
+                Err(TryLockError::WouldBlock) if began.elapsed() < limit => {
+                    std::thread::sleep(pause);
+                    pause = (pause * 2).min(pause_max);
+                }
+                Err(TryLockError::WouldBlock) => {
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, "another process keeps writers out"));
+                }
             }
         }
     }
@@ -239,6 +257,19 @@ fn boot_id(file: &Path) -> Result<String, Failure> {
 mod tests {
     use super::*;
     use rusqlite::StatementStatus;
+
+    #[test]
+    fn a_process_that_was_stopped_at_the_gate_keeps_nobody_for_ever() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let open = || File::options().create(true).truncate(false).write(true).open(folder.path().join("gate"));
+        let (stopped, next) = (open().expect("a file"), open().expect("a file"));
+        let pass = Pass::through(&stopped).expect("free");
+        let refused = Pass::through_within(&next, Duration::from_millis(1)).expect_err("still kept");
+        let failure = Failure::io(Path::new("locks.db-gate"), &refused);
+        assert!(format!("{failure:?}").contains("continue it or end it"), "{failure:?}");
+        drop(pass);
+        assert!(Pass::through(&next).is_ok());
+    }
 
     #[test]
     fn a_statement_is_compiled_once_for_all_names() {

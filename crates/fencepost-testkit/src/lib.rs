@@ -5,6 +5,8 @@
 //! - [`nodes`]: memory nodes that vote, with or without faults.
 //! - [`recorder`]: a store that writes down every step.
 //! - [`server`]: real servers on free ports, stopped when dropped; [`redis`]: Redis among them.
+//! - [`proxy`]: a wire to such a server that can be cut, slowed and made to lose what it carries.
+//! - [`steps`]: single steps on a store, without the engine.
 //! - [`poll`]: futures polled by hand.
 
 pub mod contract;
@@ -12,6 +14,8 @@ pub mod dice;
 pub mod faulty;
 pub mod nodes;
 pub mod poll;
+pub mod proxy;
 pub mod recorder;
 pub mod redis;
 pub mod server;
+pub mod steps;

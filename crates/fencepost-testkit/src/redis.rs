@@ -27,7 +27,7 @@ impl Redis {
     }
 
     /// Speaks TLS on its port, and nothing else, with the files `ca.pem`, `server.pem` and `server.key` of a folder.
-    pub fn with_tls(mut self, folder: &Path) -> Self {
+    pub fn tls(mut self, folder: &Path) -> Self {
         self.tls = true;
         let files = [("ca-cert", "ca.pem"), ("cert", "server.pem"), ("key", "server.key")];
         for (option, file) in files {
@@ -75,6 +75,53 @@ impl Server<Redis> {
         let stream = TcpStream::connect(self.address()).expect("the server is up");
         ask_on(stream, words).expect("the server answers")
     }
+
+    /// Like [`Server::ask`], but only what is in the reply, flat: nothing for a null, one word for a text or a number,
+    /// all of them for an array. An error is one word that starts with `-`.
+    ///
+    /// # Panics
+    /// If the server does not answer.
+    pub fn words(&self, words: &[&str]) -> Vec<String> {
+        let reply = self.ask(words);
+        let mut lines = reply.split("\r\n");
+        let mut found = Vec::new();
+        while let Some(line) = lines.next() {
+            match line.split_at_checked(1) {
+                Some(("*", _)) | Some(("$", "-1")) | None => {}
+                Some(("$", _)) => found.push(lines.next().unwrap_or_default().to_owned()),
+                Some((":" | "+", word)) => found.push(word.to_owned()),
+                Some(_) => found.push(line.to_owned()),
+            }
+        }
+        found
+    }
+
+    /// The one word of a reply; `None` for a null.
+    ///
+    /// # Panics
+    /// If the server does not answer.
+    pub fn word(&self, words: &[&str]) -> Option<String> {
+        self.words(words).into_iter().next()
+    }
+
+    /// The number in a reply.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn number(&self, words: &[&str]) -> i64 {
+        let word = self.word(words).unwrap_or_default();
+        word.parse().unwrap_or_else(|_| panic!("{words:?} was answered with {word:?}, which is no number"))
+    }
+
+    /// All keys, in order.
+    ///
+    /// # Panics
+    /// If the server does not answer.
+    pub fn keys(&self) -> Vec<String> {
+        let mut keys = self.words(&["KEYS", "*"]);
+        keys.sort_unstable();
+        keys
+    }
 }
 
 fn ask_on(mut stream: TcpStream, words: &[&str]) -> io::Result<String> {
@@ -85,5 +132,5 @@ fn ask_on(mut stream: TcpStream, words: &[&str]) -> io::Result<String> {
     stream.write_all(command.as_bytes())?;
     let mut reply = String::new();
     stream.read_to_string(&mut reply)?;
-    Ok(reply.trim_end_matches("+OK\r\n").trim_end().to_owned())
+    Ok(reply.strip_suffix("+OK\r\n").unwrap_or(&reply).trim_end().to_owned())
 }

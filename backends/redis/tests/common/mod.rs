@@ -1,34 +1,67 @@
-//! Servers for one test.
+//! Servers for one test, and what tests of faults say again and again.
 
 #![allow(dead_code, reason = "each test program uses its part")]
 
-use fencepost_core::Connect;
+use std::time::{Duration, Instant};
+
+use fencepost_core::{AcquireError, Blocking, Connect, Guard, Locks, NodeVote, StoreError, StoreErrorKind, Vote};
 use fencepost_testkit::contract::Subject;
+use fencepost_testkit::proxy::Proxy;
 use fencepost_testkit::redis::Redis;
 use fencepost_testkit::server::Server;
+
+/// Every write is on disk before it is answered.
+pub(crate) const KEEPS_EVERYTHING: &str = "--appendonly yes --appendfsync always";
+
+/// Longer than anything here takes on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Some servers, alone or as a quorum.
 pub(crate) struct Place {
     pub(crate) servers: Vec<Server<Redis>>,
+    /// One before each server, or none at all.
+    pub(crate) proxies: Vec<Proxy>,
     pub(crate) quorum: bool,
+    /// What stands behind the `?` of the URL.
+    pub(crate) settings: &'static str,
 }
 
 impl Place {
     /// One server.
     pub(crate) fn one() -> Self {
-        Self { servers: vec![Redis::new().start()], quorum: false }
+        Self::alone(Redis::new())
+    }
+
+    /// One server like this.
+    pub(crate) fn alone(recipe: Redis) -> Self {
+        Self { servers: vec![recipe.start()], proxies: Vec::new(), quorum: false, settings: "" }
     }
 
     /// So many that vote, trusted from the start.
     pub(crate) fn quorum(count: usize) -> Self {
-        let place = Self { servers: (0..count).map(|_| Redis::new().start()).collect(), quorum: true };
+        Self::voting(vec![Redis::new(); count], "")
+    }
+
+    /// These vote, trusted from the start.
+    pub(crate) fn voting(recipes: Vec<Redis>, settings: &'static str) -> Self {
+        let servers = recipes.into_iter().map(Redis::start).collect();
+        let place = Self { servers, proxies: Vec::new(), quorum: true, settings };
         place.trust();
         place
     }
 
+    /// With a proxy before each server. Clients know only the proxies.
+    pub(crate) fn behind_proxies(mut self) -> Self {
+        self.proxies = self.servers.iter().map(|server| Proxy::before(server.address())).collect();
+        if self.quorum {
+            self.trust();
+        }
+        self
+    }
+
     /// Marks a new cluster as trusted, as `fencepost init` does.
     pub(crate) fn trust(&self) {
-        fencepost_core::Blocking::block(fencepost_redis::init("redlock", &self.rest())).expect("all are there");
+        fencepost_redis::init("redlock", &self.rest()).block().expect("all are there");
     }
 
     /// Kills some servers.
@@ -45,13 +78,117 @@ impl Place {
 
     /// What comes after the scheme.
     pub(crate) fn rest(&self) -> String {
-        let addresses: Vec<String> = self.servers.iter().map(Server::address).collect();
-        format!("//{}", addresses.join(","))
+        let addresses: Vec<String> = match self.proxies.is_empty() {
+            true => self.servers.iter().map(Server::address).collect(),
+            false => self.proxies.iter().map(Proxy::address).collect(),
+        };
+        format!("//{}?{}", addresses.join(","), self.settings)
+    }
+
+    /// An open connection that has reached every server: connecting itself waits for a majority only.
+    pub(crate) fn linked(&self, label: &str) -> Locks {
+        let locks = self.locks(label);
+        self.reach_all(&locks, label);
+        locks
+    }
+
+    /// Waits until a connection has reached every server.
+    pub(crate) fn reach_all(&self, locks: &Locks, label: &str) {
+        let name = format!("linked {label}");
+        until("every server has answered", || {
+            let lock = locks.lock(&name).ttl(Duration::from_secs(1)).wait_at_most(PATIENCE);
+            let guard = once_reachable(|| lock.acquire().block()).expect("free");
+            guard.renew().block().is_ok() && self.servers.iter().all(|server| value(server, &name).is_some())
+        });
+    }
+
+    /// Waits until every server has granted this lock: acquiring and renewing wait for a majority only.
+    pub(crate) fn until_all_have(&self, name: &str) {
+        until("every server has granted it", || self.servers.iter().all(|server| value(server, name).is_some()));
+    }
+
+    pub(crate) fn pause_all(&self) {
+        self.servers.iter().for_each(Server::pause);
+    }
+
+    pub(crate) fn resume_all(&self) {
+        self.servers.iter().for_each(Server::resume);
     }
 }
 
 impl Subject for Place {
+    /// Answers may take longer than by default, for a machine that is busy with other tests.
     fn connect(&self) -> Connect {
-        fencepost_redis::connect(if self.quorum { "redlock" } else { "redis" }, &self.rest())
+        let connect = fencepost_redis::connect(if self.quorum { "redlock" } else { "redis" }, &self.rest());
+        if self.quorum { connect.answer_within(Duration::from_millis(100)) } else { connect }
     }
+}
+
+/// Asks again and again until it is so.
+pub(crate) fn until(what: &str, mut so: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !so() {
+        assert!(started.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
+        std::thread::yield_now();
+    }
+}
+
+/// Acquires as soon as enough nodes can be reached: a client takes a moment to connect again. Any other trouble is one.
+pub(crate) fn once_reachable(mut acquire: impl FnMut() -> Result<Guard, AcquireError>) -> Result<Guard, AcquireError> {
+    let started = Instant::now();
+    loop {
+        match acquire() {
+            Err(AcquireError::Store(StoreError {
+                kind: StoreErrorKind::Unreachable | StoreErrorKind::TooSlow,
+                ..
+            })) if started.elapsed() < PATIENCE => std::thread::yield_now(),
+            other => return other,
+        }
+    }
+}
+
+/// The lock's key on a server.
+pub(crate) fn value(server: &Server<Redis>, name: &str) -> Option<String> {
+    server.word(&["GET", &format!("lock:{name}")])
+}
+
+/// The last token that a server has seen for a lock; 0 if none.
+pub(crate) fn fence(server: &Server<Redis>, name: &str) -> u64 {
+    let word = server.word(&["GET", &format!("fp:fence:{{lock:{name}}}")]);
+    word.map_or(0, |word| word.parse().expect("a token"))
+}
+
+/// Whether the keys of a lock are all gone, but for its fence.
+pub(crate) fn is_clean(server: &Server<Redis>, name: &str) -> bool {
+    let fence = format!("fp:fence:{{lock:{name}}}");
+    !server.keys().iter().any(|key| key.contains(&format!("lock:{name}")) && *key != fence)
+}
+
+/// Waits until so many clients are linked.
+pub(crate) fn until_heard(server: &Server<Redis>, clients: usize) {
+    until("the clients have connected", || server.words(&["PUBSUB", "CHANNELS"]).len() >= clients);
+}
+
+/// Waits until a client is linked and the server is trusted.
+pub(crate) fn until_linked(server: &Server<Redis>) {
+    let run = server.ask(&["INFO", "server"]);
+    let run = run.lines().find_map(|line| line.strip_prefix("run_id:")).expect("a run id").trim().to_owned();
+    until("the client has connected again", || {
+        let marker = server.word(&["GET", "fp:marker"]);
+        marker.is_some_and(|marker| marker.ends_with(&run)) && !server.words(&["PUBSUB", "CHANNELS"]).is_empty()
+    });
+}
+
+/// The trouble of an acquisition that should fail.
+pub(crate) fn trouble(result: Result<Guard, AcquireError>) -> StoreError {
+    match result {
+        Err(AcquireError::Store(error)) => error,
+        Err(other) => panic!("expected trouble: {other:?}"),
+        Ok(guard) => panic!("expected trouble: granted {guard:?} by {:?}", guard.votes()),
+    }
+}
+
+/// How many nodes granted.
+pub(crate) fn grants(votes: &[NodeVote]) -> usize {
+    votes.iter().filter(|vote| vote.vote == Vote::Granted).count()
 }

@@ -33,7 +33,7 @@ impl Place {
     }
 
     fn of(authority: Authority, scheme: &'static str, count: usize, options: &str) -> Self {
-        let start = |_| Redis::new().with_tls(authority.folder()).with(options).start();
+        let start = |_| Redis::new().tls(authority.folder()).with(options).start();
         Self { servers: (0..count).map(start).collect(), authority, scheme }
     }
 

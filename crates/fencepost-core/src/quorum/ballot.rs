@@ -12,6 +12,9 @@ pub(crate) enum Vote {
     Pending,
     /// Mine, under this token.
     Granted(FencingToken),
+    /// Mine, under a token that was given back, but the give-back did not arrive. It may still: so this is no grant,
+    /// but a new token in its place would be one.
+    Void(FencingToken),
     /// Another's.
     Refused,
     /// The proposal did not fit; this is the lowest token that would.
@@ -27,8 +30,8 @@ pub(crate) enum Verdict {
     Open,
     /// A majority is mine under one token.
     Won(FencingToken),
-    /// A majority is mine, but under different tokens: propose one for all. Never take the highest of them, it is
-    /// recorded on a minority only.
+    /// A majority is mine, but under different tokens or void ones: propose one for all. Never take the highest of
+    /// them, it is recorded on a minority only.
     Unify,
     /// A minority is mine: give it back.
     Yield,
@@ -78,6 +81,14 @@ impl Ballot {
         })
     }
 
+    /// What is mine, also where it does not count.
+    pub(crate) fn mine(&self) -> impl Iterator<Item = (usize, FencingToken)> {
+        self.votes.iter().enumerate().filter_map(|(node, vote)| match vote {
+            Vote::Granted(token) | Vote::Void(token) => Some((node, *token)),
+            _ => None,
+        })
+    }
+
     pub(crate) fn verdict(&self) -> Verdict {
         let need = Self::need(self.votes.len());
         let count = |wanted: fn(&Vote) -> bool| self.votes.iter().filter(|vote| wanted(vote)).count();
@@ -85,7 +96,7 @@ impl Ballot {
         if let Some((_, token)) = self.granted().find(|(_, token)| same(*token) >= need) {
             return Verdict::Won(token);
         }
-        let mine = self.granted().count();
+        let mine = self.mine().count();
         if mine >= need {
             return Verdict::Unify;
         }
@@ -135,8 +146,9 @@ mod tests {
 
     #[test]
     fn a_majority_under_different_tokens_is_not_a_win() {
-        use Vote::{Granted, Pending};
+        use Vote::{Granted, Pending, Void};
         assert_eq!(ballot(&[Granted(token(3)), Granted(token(4)), Pending]).verdict(), Verdict::Unify);
+        assert_eq!(ballot(&[Void(token(4)), Granted(token(4)), Pending]).verdict(), Verdict::Unify);
         assert_eq!(ballot(&[Granted(token(4)), Granted(token(4)), Pending]).verdict(), Verdict::Won(token(4)));
     }
 
@@ -162,6 +174,7 @@ mod tests {
             Vote::Pending,
             Vote::Granted(token(3)),
             Vote::Granted(token(4)),
+            Vote::Void(token(3)),
             Vote::Refused,
             Vote::Stale(token(9)),
             Vote::Failed,
@@ -175,7 +188,7 @@ mod tests {
                 walked += 1;
             }
         }
-        assert_eq!(walked, 6 + 36 + 216 + 1296 + 7776);
+        assert_eq!(walked, 7 + 49 + 343 + 2401 + 16807);
     }
 
     fn check(votes: &[Vote]) {
@@ -184,6 +197,7 @@ mod tests {
         let of = |number| count(&|vote| *vote == Vote::Granted(token(number)));
         let pending = count(&|vote| *vote == Vote::Pending);
         let failed = count(&|vote| *vote == Vote::Failed);
+        let void = count(&|vote| matches!(vote, Vote::Void(_)));
         let verdict = ballot(votes).verdict();
         match verdict {
             Verdict::Won(won) => assert!(of(won.as_u64()) >= need),
@@ -194,7 +208,7 @@ mod tests {
             Verdict::NoQuorum => assert!(votes.len() - failed < need),
             Verdict::Yield | Verdict::Refused => assert!(best_case < need, "{votes:?} may still win: {verdict:?}"),
             Verdict::Open => assert!(pending > 0),
-            Verdict::Unify => assert!(of(3) + of(4) >= need),
+            Verdict::Unify => assert!(of(3) + of(4) + void >= need),
             Verdict::Won(_) | Verdict::Raise(_) => {}
         }
     }

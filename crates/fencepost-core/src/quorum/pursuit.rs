@@ -59,8 +59,9 @@ pub(super) struct Node {
     counted: u32,
     /// Until when its grant may be believed in.
     until: Option<Moment>,
-    /// Grants up to this token were given back and never count again.
+    /// Grants up to this token were given back, by this request, and never count again.
     pub(super) void: Option<FencingToken>,
+    voided_by: u32,
     last: Option<FencingToken>,
     /// Requests that may still change something there.
     under_way: Vec<u32>,
@@ -253,7 +254,7 @@ impl Pursuit {
         let votes = self.nodes.iter().enumerate().map(|(node, view)| {
             let vote = match (self.ballot.vote(node), &view.trouble) {
                 (Vote::Granted(_), _) => error::Vote::Granted,
-                (Vote::Stale(_), _) => error::Vote::Stale,
+                (Vote::Stale(_) | Vote::Void(_), _) => error::Vote::Stale,
                 (Vote::Failed, Some(trouble)) => error::Vote::Failed(trouble.kind.clone()),
                 (Vote::Pending, _) => error::Vote::Unheard,
                 (Vote::Failed, None) => error::Vote::Failed(StoreErrorKind::TooSlow),
@@ -302,13 +303,19 @@ impl Pursuit {
         let view = &mut self.nodes[node];
         let voided = view.void.is_some_and(|void| token <= void);
         let outdated = matches!(self.ballot.vote(node), Vote::Granted(newer) if newer > token);
-        if voided || outdated || request < view.counted {
+        // What was asked before the give-back says nothing about it; what was asked after it says that it is lost.
+        if outdated || request < view.counted || (voided && request <= view.voided_by) {
             return;
         }
         view.counted = request;
         view.granted = true;
-        view.until = Some(until);
         view.latency = scene.latency(request);
+        if voided {
+            view.until = None;
+            self.ballot.record(node, Vote::Void(token));
+            return self.tell_vote(scene, node, error::Vote::Stale);
+        }
+        view.until = Some(until);
         self.highest = self.highest.max(Some(token));
         self.ballot.record(node, Vote::Granted(token));
         self.tell_vote(scene, node, error::Vote::Granted);
@@ -424,7 +431,7 @@ impl Pursuit {
     }
 
     fn give_back(&mut self, scene: &mut Scene<'_>) {
-        let mine: Vec<(usize, FencingToken)> = self.ballot.granted().collect();
+        let mine: Vec<(usize, FencingToken)> = self.ballot.mine().collect();
         if mine.is_empty() {
             return;
         }
@@ -433,6 +440,7 @@ impl Pursuit {
         for (node, token) in mine {
             let view = &mut self.nodes[node];
             view.void = view.void.max(Some(token));
+            view.voided_by = request;
             view.until = None;
             view.granted = false;
             view.in_line = scene.claim.place().is_some();

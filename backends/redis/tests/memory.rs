@@ -1,0 +1,232 @@
+//! Nodes that forget: restarted empty, emptied, set back; and those that do not.
+
+mod common;
+
+use std::pin::pin;
+use std::thread::sleep;
+use std::time::Duration;
+
+use common::{
+    KEEPS_EVERYTHING, PATIENCE, Place, fence, grants, once_reachable, trouble, until, until_heard, until_linked, value,
+};
+use fencepost_core::{AcquireError, Blocking, EventKind, Guard, Locks, LossReason, StoreErrorKind, Vote};
+use fencepost_testkit::contract::{Subject, wait_for};
+use fencepost_testkit::poll;
+use fencepost_testkit::redis::Redis;
+
+/// The shortest probation there is: a node keeps still for the window of its clock and a second.
+const SHORT: &str = "max_ttl_ms=1000";
+const TTL: Duration = Duration::from_secs(1);
+const PROBATION: Duration = Duration::from_secs(11);
+
+fn acquire(locks: &Locks, name: &str) -> Result<Guard, AcquireError> {
+    locks.lock(name).ttl(TTL).acquire().block()
+}
+
+/// Asks until the forgetful node was judged; answers how long it will keep still.
+fn quarantine(locks: &Locks, forgetful: usize) -> Duration {
+    let mut left = None;
+    until("the node was judged", || {
+        let error = trouble(acquire(locks, "x"));
+        let Vote::Failed(StoreErrorKind::Quarantined { left: node_left }) = error.votes[forgetful].vote else {
+            return false;
+        };
+        assert!(matches!(error.kind, StoreErrorKind::Quarantined { .. }), "{error:?}");
+        assert!(error.is_retryable() && !error.outcome_unknown(), "{error:?}");
+        assert!(error.message.contains("fencepost init"), "{error}");
+        left = Some(node_left);
+        true
+    });
+    let left = left.expect("BUG: just found");
+    assert!(left <= PROBATION && left > PROBATION / 2, "{left:?}");
+    left
+}
+
+/// Of three nodes one is dead; the first forgets, and grants nothing. Answers how long that lasts.
+fn keeps_still(place: &mut Place, locks: &Locks, forget: impl FnOnce(&mut Place)) -> Duration {
+    place.servers[2].kill();
+    acquire(locks, "x").expect("two of three").release().block().expect("released");
+    forget(place);
+    let left = quarantine(locks, 0);
+    // Nor for another client, nor for one that waits.
+    quarantine(&place.locks("other"), 0);
+    let waited = trouble(locks.lock("x").ttl(TTL).wait_at_most(TTL).acquire().block());
+    assert!(matches!(waited.kind, StoreErrorKind::Quarantined { .. }), "{waited:?}");
+    let keys = place.servers[0].keys();
+    assert!(value(&place.servers[0], "x").is_none() && !keys.contains(&"fp:marker".to_owned()), "{keys:?}");
+    assert!(!keys.iter().any(|key| key.starts_with("fp:line")), "no place in line either: {keys:?}");
+    left
+}
+
+/// The same, until its probation is over: then it votes.
+fn keeps_still_and_votes_again(mut place: Place, forget: impl FnOnce(&mut Place)) {
+    let locks = place.linked("first");
+    let token = acquire(&locks, "x").expect("free").token();
+    let left = keeps_still(&mut place, &locks, forget);
+    sleep(left);
+    let guard = acquire(&locks, "x").expect("its probation is over");
+    assert_eq!(grants(guard.votes()), 2);
+    assert!(guard.token() > token);
+    assert!(value(&place.servers[0], "x").is_some(), "it votes again");
+}
+
+#[test]
+fn a_node_that_restarted_empty_grants_nothing_until_its_probation_is_over() {
+    keeps_still_and_votes_again(Place::voting(vec![Redis::new(); 3], SHORT), |place| place.servers[0].restart());
+}
+
+#[test]
+fn a_node_that_was_emptied_under_an_open_link_grants_nothing_until_its_probation_is_over() {
+    keeps_still_and_votes_again(Place::voting(vec![Redis::new(); 3], SHORT), |place| {
+        assert_eq!(place.servers[0].ask(&["FLUSHALL"]), "+OK");
+    });
+}
+
+/// Though its disk is trusted: what was written there is gone all the same.
+#[test]
+fn a_node_that_keeps_everything_but_was_emptied_keeps_still() {
+    let mut place = Place::voting(vec![Redis::new().with(KEEPS_EVERYTHING); 3], SHORT);
+    let locks = place.linked("first");
+    keeps_still(&mut place, &locks, |place| {
+        assert_eq!(place.servers[0].ask(&["FLUSHALL"]), "+OK");
+        place.servers[0].restart();
+    });
+}
+
+/// It has a marker, of an earlier run.
+#[test]
+fn a_node_that_came_back_with_an_old_snapshot_keeps_still() {
+    let mut place = Place::voting(vec![Redis::new(); 3], SHORT);
+    let locks = place.linked("first");
+    keeps_still(&mut place, &locks, |place| {
+        assert_eq!(place.servers[0].ask(&["SAVE"]), "+OK");
+        place.servers[0].restart();
+    });
+}
+
+#[test]
+fn three_of_five_that_restarted_empty_stop_all_grants_and_recover_by_themselves() {
+    let mut place = Place::voting(vec![Redis::new(); 5], SHORT);
+    let locks = place.linked("first");
+    let held = acquire(&locks, "held").expect("free");
+    assert!(grants(held.votes()) >= 3);
+    place.servers[..3].iter_mut().for_each(|server| server.restart());
+    let lost = held.lost().block();
+    assert_eq!(lost.reason, LossReason::NodeRestarted, "a majority cannot vouch for it any more");
+    let left = (0..3).map(|node| quarantine(&locks, node)).max().expect("three");
+    let error = trouble(acquire(&locks, "x"));
+    assert!(error.message.starts_with("3 of 5 nodes did not vote"), "{error}");
+    sleep(left);
+    let guard = acquire(&locks, "x").expect("all vote again");
+    place.until_all_have("x");
+    assert!(guard.is_held());
+    assert!(acquire(&locks, "held").is_ok(), "its lease was over long ago");
+}
+
+/// The danger itself: the first holder's majority and the second's share only the node that forgot.
+#[test]
+fn a_node_that_forgot_a_lock_does_not_grant_it_twice() {
+    let (forgets, keeps) = (Redis::new(), Redis::new().with(KEEPS_EVERYTHING));
+    let mut place = Place::voting(vec![keeps.clone(), forgets, keeps], "max_ttl_ms=30000");
+    let (first, second) = (place.linked("first"), place.linked("second"));
+    place.servers[2].kill();
+    let long = Duration::from_secs(30);
+    let guard = once_reachable(|| first.lock("x").ttl(long).manual_renewal().acquire().block()).expect("two of three");
+    place.servers[2].restart();
+    place.servers[1].restart();
+    until_linked(&place.servers[2]);
+    until("the node that forgot was judged", || place.servers[1].word(&["GET", "fp:probation"]).is_some());
+    until_heard(&place.servers[1], 2);
+    let attempt = |locks: &Locks| locks.lock("x").ttl(long).try_acquire().block();
+    assert!(matches!(attempt(&second), Ok(None)), "one of three is free, one is held, one keeps still");
+    assert!(guard.is_held());
+    assert_eq!(second.shutdown(PATIENCE).block(), Vec::<String>::new());
+    // The control: with that node trusted at once, which is what a restart without a probation means, it is granted.
+    place.trust();
+    let third = place.locks("third");
+    let twice = attempt(&third).expect("all can vote").expect("the first client's lock was forgotten");
+    assert!(guard.is_held() && twice.is_held(), "two hold it, which is why there is a probation");
+    assert!(twice.token() > guard.token(), "but the fence still tells them apart");
+}
+
+#[test]
+fn a_node_that_keeps_everything_votes_at_once_after_a_crash() {
+    let mut place = Place::voting(vec![Redis::new().with(KEEPS_EVERYTHING); 3], SHORT);
+    let locks = place.linked("first");
+    place.servers[2].kill();
+    let lease = locks.lock("held").ttl(TTL).acquire().block().expect("free").leak();
+    let before = fence(&place.servers[0], "held");
+    place.servers[0].restart();
+    assert_eq!(fence(&place.servers[0], "held"), before);
+    let guard = once_reachable(|| acquire(&locks, "x")).expect("never quarantined");
+    assert_eq!(grants(guard.votes()), 2);
+    drop(lease);
+}
+
+#[test]
+fn a_rolling_restart_of_nodes_that_keep_everything_fails_no_acquisition() {
+    let mut place = Place::voting(vec![Redis::new().with(KEEPS_EVERYTHING); 5], "max_ttl_ms=60000");
+    // Five servers write to one disk here.
+    let locks = place.connect().answer_within(Duration::from_secs(5)).block().expect("all are there");
+    let long = Duration::from_secs(60);
+    let blocked = locks.lock("blocked").ttl(long).acquire().block().expect("free");
+    place.until_all_have("blocked");
+    let held = locks.lock("held").ttl(long).acquire().block().expect("free");
+    let lease = blocked.leak();
+    let mut last = None;
+    let mut acquire_some = |locks: &Locks| {
+        for _ in 0..20 {
+            let guard = locks.lock("x").ttl(long).acquire().block().expect("four of five vote");
+            assert!(Some(guard.token()) > last, "tokens rise");
+            last = Some(guard.token());
+            guard.release().block().expect("four of five confirm it");
+        }
+    };
+    for number in 0..place.servers.len() {
+        let left = place.servers[number].number(&["PTTL", "lock:blocked"]);
+        assert!(left > 0);
+        place.servers[number].stop();
+        acquire_some(&locks);
+        place.servers[number].restart();
+        until_linked(&place.servers[number]);
+        acquire_some(&locks);
+        let now = place.servers[number].number(&["PTTL", "lock:blocked"]);
+        assert!((1..left).contains(&now), "it counts on while the server is down: {left}, then {now}");
+    }
+    assert!(held.renew().block().expect("a majority kept it") > Duration::ZERO);
+    assert!(matches!(locks.lock("blocked").ttl(long).try_acquire().block(), Ok(None)));
+    let adopted = locks.adopt(&lease).block().expect("still there");
+    adopted.release().block().expect("released");
+}
+
+/// Nothing but fences, which end by themselves, and the mark that the node may vote.
+#[test]
+fn released_locks_leave_only_fences_that_end_by_themselves() {
+    let place = Place::quorum(3);
+    let (locks, other) = (place.locks("first"), place.locks("other"));
+    let mut events = other.events();
+    for number in 0..50 {
+        let name = format!("n{number}");
+        let (lock, behind) = (locks.lock(&name), other.lock(&name).wait_forever());
+        let guard = lock.acquire().block().expect("free");
+        let mut waiting = pin!(behind.acquire());
+        assert!(poll::once(waiting.as_mut()).is_none(), "it waits");
+        wait_for(&mut events, &name, |kind| *kind == EventKind::Waiting);
+        guard.release().block().expect("released");
+        waiting.block().expect("its turn").release().block().expect("released");
+        lock.shared().acquire().block().expect("free").release().block().expect("released");
+    }
+    for locks in [locks, other] {
+        assert_eq!(locks.shutdown(PATIENCE).block(), Vec::<String>::new());
+    }
+    for server in &place.servers {
+        until("only fences and the marker are left", || {
+            server.keys().iter().all(|key| key == "fp:marker" || key.starts_with("fp:fence:"))
+        });
+        assert_eq!(server.keys().len(), 51, "the fence survives the release");
+        for key in server.keys().iter().filter(|key| *key != "fp:marker") {
+            let left = server.number(&["PTTL", key]);
+            assert!((1..=86_400_000).contains(&left), "{key} ends in {left} ms");
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! The scripts against the table: the same random steps on a real server and on a memory node have the same answers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fencepost_core::Blocking;
+use fencepost_core::store::{
+    Answer, Claim, Clock, FencingToken, LockName, Memory, Mode, Owner, Place, Proposal, Step, Store, Then, Trouble,
+    Turn,
+};
+use fencepost_testkit::dice::Dice;
+use fencepost_testkit::redis::Redis;
+use fencepost_testkit::steps::{listen, run};
+
+const SEQUENCES: u64 = 300;
+const STEPS: u64 = 40;
+
+/// What can be compared: not ages and times left, which no two clocks tell alike.
+fn essence(answer: Result<Answer, Trouble>) -> String {
+    match answer {
+        Ok(Answer::Granted { token }) => format!("granted {token}"),
+        Ok(Answer::Held { holder, last }) => {
+            // Of several readers any may be named.
+            let holder = holder.map(|holder| holder.token.filter(|_| !holder.shared));
+            format!("held by {holder:?}, last {last:?}")
+        }
+        Ok(Answer::Stale { last, .. }) => format!("stale, last {last:?}"),
+        Ok(Answer::Relayed { freed, then }) => format!("relayed {freed}, {}", essence(Ok(*then))),
+        Ok(Answer::Evicted(holders)) => {
+            let mut tokens: Vec<_> = holders.iter().filter_map(|holder| holder.token).collect();
+            tokens.sort_unstable();
+            format!("evicted {tokens:?}")
+        }
+        Ok(Answer::State(state)) => {
+            let mut holders: Vec<_> =
+                state.holders.iter().map(|holder| (holder.token, holder.shared, &holder.label)).collect();
+            holders.sort_unstable();
+            let waiters: Vec<_> = state.waiters.iter().map(|waiter| (&waiter.label, waiter.shared)).collect();
+            format!("{holders:?} {waiters:?} last {:?}", state.last_token)
+        }
+        other => format!("{other:?}"),
+    }
+}
+
+struct Play {
+    dice: Dice,
+    name: LockName,
+    claims: Vec<Arc<Claim>>,
+    base: FencingToken,
+    tokens: Vec<FencingToken>,
+    steps: u64,
+}
+
+impl Play {
+    fn new(seed: u64, clock: &Clock) -> Self {
+        let mut dice = Dice::new(seed);
+        let name = LockName::new(format!("play {seed}")).expect("valid");
+        let base = FencingToken::at(clock.wall()).plus(Duration::from_secs(2));
+        let claims = (0..4).map(|number| {
+            let place = Place { ticket: base.offset(dice.below(5)), lease: Duration::from_secs(60) };
+            Arc::new(Claim {
+                name: name.clone(),
+                owner: Owner::random().expect("random bytes"),
+                label: format!("claim {number}").into(),
+                mode: if dice.per_mille(300) { Mode::Shared } else { Mode::Exclusive },
+                ttl: Duration::from_secs(600),
+                turn: match dice.below(4) {
+                    0 => Turn::AfterOthers,
+                    1 => Turn::Overtake,
+                    _ => Turn::InLine(place),
+                },
+                fenced: true,
+            })
+        });
+        let claims = claims.collect();
+        Self { dice, name, claims, base, tokens: vec![base], steps: 0 }
+    }
+
+    /// Mostly a new one; now and then one that was proposed before.
+    fn token(&mut self) -> FencingToken {
+        self.steps += 1;
+        if self.dice.per_mille(250) {
+            let at = self.dice.below(self.tokens.len() as u64);
+            return self.tokens[at as usize];
+        }
+        let token = self.base.offset(self.steps * 3);
+        self.tokens.push(token);
+        token
+    }
+
+    fn claim(&mut self) -> Arc<Claim> {
+        let at = self.dice.below(self.claims.len() as u64);
+        self.claims[at as usize].clone()
+    }
+
+    fn step(&mut self) -> Step {
+        let (claim, token) = (self.claim(), self.token());
+        let attempt = u32::try_from(self.steps).expect("few steps");
+        let pass = Proposal::Exactly(self.token());
+        match self.dice.below(12) {
+            0..=4 => {
+                let unify = self.dice.per_mille(200);
+                Step::Acquire { claim, attempt, token: Proposal::Exactly(token), unify }
+            }
+            5 => Step::Renew { claim, token },
+            6 => Step::GiveBack { claim, attempt, token, pass },
+            7 | 8 => Step::Release { claim, raise: self.dice.per_mille(300).then_some(token), pass, then: None },
+            9 => {
+                let then = self.claim();
+                let then = (then.owner != claim.owner).then_some(Then { claim: then, attempt });
+                Step::Release { claim, raise: None, pass, then }
+            }
+            10 if self.dice.per_mille(200) => Step::Evict { name: self.name.clone(), above: Proposal::Exactly(token) },
+            _ => Step::Inspect { name: self.name.clone() },
+        }
+    }
+}
+
+#[test]
+fn the_scripts_answer_as_the_table_does() {
+    let clock = Clock::system().expect("a clock");
+    let server = Redis::new().start();
+    let rest = format!("//{}", server.address());
+    let nodes = fencepost_redis::nodes("redis", &rest, clock.clone());
+    let redis = nodes.block().expect("it is up").remove(0);
+    let memory = Memory::node(clock.clone(), "memory");
+    let mut answers = std::collections::BTreeMap::new();
+    for seed in 0..SEQUENCES {
+        let mut play = Play::new(seed, &clock);
+        let _ears: Vec<_> = play.claims.iter().map(|claim| (listen(&redis, claim), listen(&memory, claim))).collect();
+        let mut said = Vec::new();
+        for _ in 0..STEPS {
+            let step = play.step();
+            let (real, table) = (both(&redis, &step), both(&memory, &step));
+            said.push(format!("{step:?}\n    -> {table}"));
+            assert_eq!(real, table, "seed {seed}, after\n{}", said.join("\n"));
+            *answers.entry(table.split(' ').next().unwrap_or_default().to_owned()).or_insert(0) += 1;
+        }
+    }
+    for word in ["granted", "held", "stale,", "relayed", "evicted", "Ok(Freed)", "Ok(NotHeld)", "Ok(Kept)"] {
+        assert!(answers.contains_key(word), "{word} never came: {answers:?}");
+    }
+}
+
+fn both(store: &impl Store, step: &Step) -> String {
+    essence(run(store, step.clone()))
+}

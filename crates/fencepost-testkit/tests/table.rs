@@ -1,0 +1,136 @@
+//! What single steps mean: the rules of the table, one by one, on a memory node that is proposed to.
+
+use std::time::Duration;
+
+use fencepost_core::store::{Answer, Event, Loss, Memory, Proposal, Step, Then, table};
+use fencepost_core::{FencingToken, VirtualClock};
+use fencepost_testkit::steps::{claim, listen, run};
+
+fn node() -> (VirtualClock, Memory, FencingToken) {
+    let clock = VirtualClock::new();
+    let now = FencingToken::at(clock.clock().wall());
+    let node = Memory::node(clock.clock(), "node");
+    (clock, node, now)
+}
+
+fn acquire(claim: &std::sync::Arc<fencepost_core::store::Claim>, token: FencingToken) -> Step {
+    Step::Acquire { claim: claim.clone(), attempt: 1, token: Proposal::Exactly(token), unify: false }
+}
+
+fn release(
+    claim: &std::sync::Arc<fencepost_core::store::Claim>,
+    raise: Option<FencingToken>,
+    pass: FencingToken,
+) -> Step {
+    Step::Release { claim: claim.clone(), raise, pass: Proposal::Exactly(pass), then: None }
+}
+
+#[test]
+fn a_give_back_of_another_token_frees_nothing() {
+    let (_, node, now) = node();
+    let mine = claim("mine", None);
+    assert_eq!(run(&node, acquire(&mine, now.offset(10))), Ok(Answer::Granted { token: now.offset(10) }));
+    let pass = Proposal::Exactly(now.offset(20));
+    let old = Step::GiveBack { claim: mine.clone(), attempt: 2, token: now.offset(9), pass };
+    assert_eq!(run(&node, old), Ok(Answer::NotHeld));
+    assert_eq!(node.rows_in_use(), 1, "a late give-back freed a newer grant");
+    let exact = Step::GiveBack { claim: mine, attempt: 2, token: now.offset(10), pass };
+    assert_eq!(run(&node, exact), Ok(Answer::Freed));
+}
+
+#[test]
+fn a_minted_token_is_above_the_last_and_not_below_the_clock() {
+    let clock = VirtualClock::new();
+    let store = Memory::new(clock.clock());
+    let mut last = FencingToken::from_number(1).expect("a token");
+    for pause in [0, 0, 1, 3600, 86_400] {
+        clock.turn(Duration::from_secs(pause));
+        let mine = claim("mine", None);
+        let step = Step::Acquire { claim: mine.clone(), attempt: 1, token: Proposal::Next, unify: false };
+        let Ok(Answer::Granted { token }) = run(&store, step) else { panic!("free") };
+        assert!(token > last && token >= FencingToken::at(clock.clock().wall()));
+        last = token;
+        let step = Step::Release { claim: mine, raise: None, pass: Proposal::Next, then: None };
+        assert_eq!(run(&store, step), Ok(Answer::Freed));
+    }
+}
+
+#[test]
+fn a_proposal_fits_above_the_last_and_within_the_window_of_the_stores_clock() {
+    let (clock, node, now) = node();
+    let far = now.plus(table::WINDOW);
+    for (token, fits) in
+        [(far.next(), false), (far, true), (far, false), (far.offset(16), true), (far.offset(33), false)]
+    {
+        let mine = claim("mine", None);
+        let granted = matches!(run(&node, acquire(&mine, token)), Ok(Answer::Granted { .. }));
+        assert_eq!(granted, fits, "{token:?}");
+        let _ = run(&node, release(&mine, None, far));
+    }
+    clock.turn(Duration::from_secs(3600));
+    let behind = acquire(&claim("behind", None), far.offset(20));
+    assert!(matches!(run(&node, behind), Ok(Answer::Stale { .. })), "older than the clock");
+}
+
+#[test]
+fn an_acquire_that_arrives_after_its_own_release_is_refused() {
+    let (_, node, now) = node();
+    let late = claim("late", Some(now));
+    assert_eq!(run(&node, release(&late, Some(now.offset(10)), now.offset(11))), Ok(Answer::NotHeld));
+    assert!(matches!(run(&node, acquire(&late, now.offset(10))), Ok(Answer::Stale { .. })));
+    assert_eq!(node.rows_in_use(), 0, "neither a grant nor a place in line");
+}
+
+#[test]
+fn a_renewal_re_creates_a_missing_grant_only_if_no_later_token_was_seen() {
+    let (clock, node, now) = node();
+    let mine = claim("mine", None);
+    let token = now.offset(10);
+    assert!(matches!(run(&node, acquire(&mine, token)), Ok(Answer::Granted { .. })));
+    clock.turn(Duration::from_secs(31));
+    let renew = Step::Renew { claim: mine.clone(), token };
+    assert_eq!(run(&node, renew.clone()), Ok(Answer::Kept), "nobody had it since");
+    clock.turn(Duration::from_secs(31));
+    let other = claim("other", None);
+    let later = FencingToken::at(clock.clock().wall()).offset(10);
+    assert!(matches!(run(&node, acquire(&other, later)), Ok(Answer::Granted { .. })));
+    assert_eq!(run(&node, release(&other, None, later.next())), Ok(Answer::Freed));
+    assert_eq!(run(&node, renew), Ok(Answer::Lost(Loss::TakenOver)), "somebody had it since");
+}
+
+#[test]
+fn an_eviction_raises_the_fence_so_that_the_holder_cannot_come_back() {
+    let (_, node, now) = node();
+    let mine = claim("mine", None);
+    assert!(matches!(run(&node, acquire(&mine, now.offset(10))), Ok(Answer::Granted { .. })));
+    let evict = Step::Evict { name: mine.name.clone(), above: Proposal::Exactly(now.offset(50)) };
+    assert!(matches!(run(&node, evict), Ok(Answer::Evicted(out)) if out.len() == 1));
+    assert_eq!(run(&node, Step::Renew { claim: mine, token: now.offset(10) }), Ok(Answer::Lost(Loss::Revoked)));
+    assert!(matches!(run(&node, acquire(&claim("next", None), now.offset(50))), Ok(Answer::Stale { .. })));
+}
+
+#[test]
+fn a_relay_keeps_the_order_of_tickets() {
+    let (_, node, now) = node();
+    let (first, early, late) = (claim("first", None), claim("early", Some(now)), claim("late", Some(now.offset(5))));
+    let (_ear, pushed) = listen(&node, &early);
+    assert!(matches!(run(&node, acquire(&first, now.offset(10))), Ok(Answer::Granted { .. })));
+    assert!(matches!(run(&node, acquire(&early, now.offset(20))), Ok(Answer::Held { .. })));
+    let then = Some(Then { claim: late, attempt: 7 });
+    let pass = Proposal::Exactly(now.offset(30));
+    let relay = Step::Release { claim: first, raise: None, pass, then };
+    match run(&node, relay) {
+        Ok(Answer::Relayed { freed: true, then }) => assert!(matches!(*then, Answer::Held { .. }), "it overtook"),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(pushed.recv(), Ok(Event::HandedOver { token: now.offset(30), attempt: 1 }));
+    let then = claim("next", Some(now.offset(1)));
+    let relay = Step::Release {
+        claim: early,
+        raise: None,
+        pass: Proposal::Exactly(now.offset(40)),
+        then: Some(Then { claim: then, attempt: 1 }),
+    };
+    let granted = Answer::Granted { token: now.offset(40) };
+    assert_eq!(run(&node, relay), Ok(Answer::Relayed { freed: true, then: Box::new(granted) }));
+}
