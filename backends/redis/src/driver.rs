@@ -3,8 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
-use std::task::Waker as TaskWaker;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use fencepost_core::store::{Clock, Moment, Owner, StoreErrorKind, Trouble, table};
@@ -12,6 +11,7 @@ use mio::{Events, Poll, Token, Waker};
 
 use crate::greeting::{self, Server};
 use crate::link::{Link, Up, trusted};
+use crate::settled::Settled;
 use crate::socket::{self, Place, Socket};
 use crate::url::{Config, Node};
 use crate::wire::{self, Value};
@@ -26,9 +26,6 @@ const PAUSE_MAX: Duration = Duration::from_millis(150);
 /// A server that refuses us for what it is, is asked again after so long.
 const REFUSED_PAUSE: Duration = Duration::from_secs(2);
 
-/// Once a majority is up, the other nodes get so much longer before a connection is handed out.
-const LAGGARDS_WITHIN: Duration = Duration::from_millis(30);
-
 /// Keeps the driver's thread going; it ends when this is dropped.
 pub(crate) struct Handle {
     stop: Arc<AtomicBool>,
@@ -40,77 +37,6 @@ impl Drop for Handle {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::SeqCst);
         let _ = self.waker.wake();
-    }
-}
-
-/// Which nodes have been tried once, and with what success.
-#[derive(Default)]
-pub(crate) struct Settled {
-    inner: Mutex<Trials>,
-}
-
-#[derive(Default)]
-struct Trials {
-    nodes: Vec<Option<bool>>,
-    wakers: Vec<TaskWaker>,
-    /// Since when a majority is up.
-    majority_since: Option<Moment>,
-    /// Those that lag behind were waited for.
-    enough: bool,
-}
-
-impl Settled {
-    fn trials(&self) -> MutexGuard<'_, Trials> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn set(&self, node: usize, up: bool, now: Moment) {
-        let mut trials = self.trials();
-        trials.nodes[node] = Some(up || trials.nodes[node] == Some(true));
-        if trials.up() > trials.nodes.len() / 2 {
-            trials.majority_since.get_or_insert(now);
-        }
-        trials.wakers.drain(..).for_each(TaskWaker::wake);
-    }
-
-    /// When the rest need not be waited for any longer. `None`: there is nothing to wait for.
-    fn enough_at(&self) -> Option<Moment> {
-        let trials = self.trials();
-        trials.majority_since.filter(|_| !trials.enough).map(|since| since.plus(LAGGARDS_WITHIN))
-    }
-
-    fn tick(&self, now: Moment) {
-        if self.enough_at().is_some_and(|at| at <= now) {
-            let mut trials = self.trials();
-            trials.enough = true;
-            trials.wakers.drain(..).for_each(TaskWaker::wake);
-        }
-    }
-
-    /// `Some` once every node was tried, or a majority is up and the others had a moment more: how many are up.
-    pub(crate) fn poll(&self, waker: &TaskWaker) -> Option<usize> {
-        let mut trials = self.trials();
-        if trials.enough || trials.nodes.iter().all(Option::is_some) {
-            return Some(trials.up());
-        }
-        trials.wakers.push(waker.clone());
-        None
-    }
-
-    /// `Some` once every node was tried.
-    pub(crate) fn poll_all(&self, waker: &TaskWaker) -> Option<()> {
-        let mut trials = self.trials();
-        if trials.nodes.iter().all(Option::is_some) {
-            return Some(());
-        }
-        trials.wakers.push(waker.clone());
-        None
-    }
-}
-
-impl Trials {
-    fn up(&self) -> usize {
-        self.nodes.iter().filter(|node| **node == Some(true)).count()
     }
 }
 
@@ -131,8 +57,7 @@ pub(crate) fn start(config: &Config, clock: &Clock) -> io::Result<(Vec<Arc<Link>
         })
         .collect();
     let links = peers.iter().map(|peer| peer.link.clone()).collect();
-    let settled = Arc::new(Settled::default());
-    settled.trials().nodes = vec![None; peers.len()];
+    let settled = Arc::new(Settled::new(peers.len()));
     let stop = Arc::new(AtomicBool::new(false));
     let handle = Handle { stop: stop.clone(), waker, settled: settled.clone() };
     let probation = config.max_ttl.max(table::WINDOW) + Duration::from_secs(1);

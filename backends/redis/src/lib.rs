@@ -5,6 +5,7 @@ mod greeting;
 mod link;
 mod scripts;
 mod settings;
+mod settled;
 mod socket;
 mod steps;
 mod store;

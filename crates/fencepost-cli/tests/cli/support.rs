@@ -53,7 +53,9 @@ impl Place {
 
     /// Another program in the same surroundings.
     pub(crate) fn program(&self, program: &str) -> Invocation {
-        let mut command = Command::new(program);
+        // Whoever runs the tests in the background ignores some signals, and so would the program: it keeps to that.
+        let mut command = Command::new("env");
+        command.args(["--default-signal=HUP,INT,QUIT,TERM", program]);
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("FENCEPOST_") {
                 command.env_remove(name);

@@ -1,0 +1,86 @@
+//! Which servers have been tried: when a new connection may be handed out.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::Duration;
+
+use fencepost_core::store::Moment;
+
+/// Once a majority is up, the other nodes get so much longer before a connection is handed out.
+const LAGGARDS_WITHIN: Duration = Duration::from_millis(30);
+
+/// Which nodes have been tried once, and with what success.
+pub(crate) struct Settled {
+    inner: Mutex<Trials>,
+}
+
+#[derive(Default)]
+struct Trials {
+    nodes: Vec<Option<bool>>,
+    wakers: Vec<Waker>,
+    /// Since when a majority is up.
+    majority_since: Option<Moment>,
+    /// Those that lag behind were waited for.
+    enough: bool,
+}
+
+impl Settled {
+    /// Of so many nodes, none tried yet.
+    pub(crate) fn new(nodes: usize) -> Self {
+        let trials = Trials { nodes: vec![None; nodes], ..Trials::default() };
+        Self { inner: Mutex::new(trials) }
+    }
+
+    fn trials(&self) -> MutexGuard<'_, Trials> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn set(&self, node: usize, up: bool, now: Moment) {
+        let mut trials = self.trials();
+        trials.nodes[node] = Some(up || trials.nodes[node] == Some(true));
+        if trials.up() > trials.nodes.len() / 2 {
+            trials.majority_since.get_or_insert(now);
+        }
+        trials.wakers.drain(..).for_each(Waker::wake);
+    }
+
+    /// When the rest need not be waited for any longer. `None`: there is nothing to wait for.
+    pub(crate) fn enough_at(&self) -> Option<Moment> {
+        let trials = self.trials();
+        trials.majority_since.filter(|_| !trials.enough).map(|since| since.plus(LAGGARDS_WITHIN))
+    }
+
+    pub(crate) fn tick(&self, now: Moment) {
+        if self.enough_at().is_some_and(|at| at <= now) {
+            let mut trials = self.trials();
+            trials.enough = true;
+            trials.wakers.drain(..).for_each(Waker::wake);
+        }
+    }
+
+    /// `Some` once every node was tried, or a majority is up and the others had a moment more: how many are up.
+    pub(crate) fn poll(&self, waker: &Waker) -> Option<usize> {
+        let mut trials = self.trials();
+        if trials.enough || trials.nodes.iter().all(Option::is_some) {
+            return Some(trials.up());
+        }
+        trials.wakers.push(waker.clone());
+        None
+    }
+
+    /// `Some` once every node was tried.
+    pub(crate) fn poll_all(&self, waker: &Waker) -> Option<()> {
+        let mut trials = self.trials();
+        if trials.nodes.iter().all(Option::is_some) {
+            return Some(());
+        }
+        trials.wakers.push(waker.clone());
+        None
+    }
+}
+
+impl Trials {
+    fn up(&self) -> usize {
+        self.nodes.iter().filter(|node| **node == Some(true)).count()
+    }
+}
