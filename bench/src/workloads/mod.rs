@@ -1,5 +1,6 @@
 //! The workloads. A new one is a file here, and its line in both lists.
 
+mod contended;
 mod handover;
 mod memory;
 mod redis;
@@ -9,8 +10,16 @@ mod waiting;
 use crate::Outcome;
 use crate::runner::Workload;
 
-pub(crate) const ALL: &[Workload] =
-    &[memory::WORKLOAD, sqlite::WORKLOAD, handover::WORKLOAD, waiting::WORKLOAD, redis::ONE, redis::FIVE];
+pub(crate) const ALL: &[Workload] = &[
+    memory::WORKLOAD,
+    sqlite::WORKLOAD,
+    handover::WORKLOAD,
+    waiting::WORKLOAD,
+    redis::ONE,
+    redis::FIVE,
+    contended::ONE,
+    contended::FIVE,
+];
 
 pub(crate) fn find(name: &str) -> Option<&'static Workload> {
     ALL.iter().find(|workload| workload.name == name)

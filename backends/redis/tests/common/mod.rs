@@ -120,7 +120,7 @@ impl Subject for Place {
     /// Answers may take longer than by default, for a machine that is busy with other tests.
     fn connect(&self) -> Connect {
         let connect = fencepost_redis::connect(if self.quorum { "redlock" } else { "redis" }, &self.rest());
-        if self.quorum { connect.answer_within(Duration::from_millis(250)) } else { connect }
+        if self.quorum { connect.answer_within(Duration::from_secs(1)) } else { connect }
     }
 }
 
