@@ -156,7 +156,8 @@ fn work(args: &[String]) -> Outcome<()> {
         "ours" => Some(connect(place).ttl(TTL).answer_within(Duration::from_secs(5)).block()?),
         _ => None,
     };
-    let peer = LockManager::new(place.split(',').map(|address| format!("redis://{address}")).collect::<Vec<_>>());
+    let servers = place.split(',').filter(|_| locks.is_none());
+    let peer = LockManager::new(servers.map(|address| format!("redis://{address}")).collect::<Vec<_>>());
     say("ready")?;
     process::await_leave()?;
     let end = now() + seconds * 1_000_000_000;
