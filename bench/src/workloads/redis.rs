@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use fencepost::{Blocking, Locks, connect, init};
+use fencepost::{Blocking, Grant, Lock, connect, init};
 use fencepost_testkit::redis::Redis;
 use fencepost_testkit::server::Server;
 use rslock::LockManager;
@@ -81,16 +81,16 @@ fn prepare(count: usize) -> Outcome<Round> {
             all.extend(samples);
             all.percentile(50)
         };
-        readings.note(OURS, one(runtime.block_on(ours(locks.clone(), "one".into(), PAIRS))?));
-        readings.note(PLAIN, one(runtime.block_on(plain(locks.clone(), "one".into(), PAIRS))?));
+        readings.note(OURS, one(runtime.block_on(ours(locks.lock("one"), PAIRS))?));
+        readings.note(PLAIN, one(runtime.block_on(ours(locks.lock("one").unfenced(), PAIRS))?));
         readings.note(RSLOCK, one(runtime.block_on(theirs(peer.clone(), "one".into(), PAIRS))?));
         for (tasks, our_row, their_row) in [(64, OURS_64, RSLOCK_64), (256, OURS_256, RSLOCK_256)] {
-            let (rate, cpu) = many(&runtime, tasks, |name| ours(locks.clone(), name, MANY / tasks))?;
+            let (rate, cpu) = many(&runtime, tasks, |name| ours(locks.lock(name), MANY / tasks))?;
             readings.note(our_row, rate);
             let (their_rate, their_cpu) = many(&runtime, tasks, |name| theirs(peer.clone(), name, MANY / tasks))?;
             readings.note(their_row, their_rate);
             if tasks == 64 {
-                let (rate, _) = many(&runtime, tasks, |name| plain(locks.clone(), name, MANY / tasks))?;
+                let (rate, _) = many(&runtime, tasks, |name| ours(locks.lock(name).unfenced(), MANY / tasks))?;
                 readings.note(PLAIN_64, rate);
                 readings.note(OURS_CPU, cpu);
                 readings.note(RSLOCK_CPU, their_cpu);
@@ -119,19 +119,7 @@ where
     Ok((pairs as f64 * 1e9 / took, used / pairs as f64))
 }
 
-async fn ours(locks: Locks, name: String, pairs: u32) -> Outcome<Vec<u64>> {
-    let lock = locks.lock(name);
-    let mut samples = Vec::with_capacity(pairs as usize);
-    for _ in 0..pairs {
-        let began = now();
-        lock.acquire().await?.release().await?;
-        samples.push(now() - began);
-    }
-    Ok(samples)
-}
-
-async fn plain(locks: Locks, name: String, pairs: u32) -> Outcome<Vec<u64>> {
-    let lock = locks.lock(name).unfenced();
+async fn ours<G: Grant>(lock: Lock<G>, pairs: u32) -> Outcome<Vec<u64>> {
     let mut samples = Vec::with_capacity(pairs as usize);
     for _ in 0..pairs {
         let began = now();
