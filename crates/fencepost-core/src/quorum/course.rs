@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::farewell::{Farewell, Relay};
 use super::hold::{Hold, Upkeep};
 use super::pursuit::{Outcome, Pursuit};
+use super::terms::Terms;
 use super::{Effect, Quorum, Requests, Scene};
 use crate::clock::{Alarm, AlarmId, Moment};
 use crate::error::{AcquireError, LossReason, Lost, NodeVote, ReleaseOutcome, RenewError, StoreError, Vote};
@@ -15,49 +16,6 @@ use crate::event::EventKind;
 use crate::state::Holder;
 use crate::store::{Claim, Event, Listening, Mailbox, Mode, Post, Proposal, Reply, Then};
 use crate::token::FencingToken;
-
-/// How long an acquisition may wait for others.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Patience {
-    /// Not at all.
-    None,
-    /// Until then.
-    Until { began: Moment, end: Moment },
-    /// For ever.
-    Endless { began: Moment },
-}
-
-impl Patience {
-    pub(super) fn waits(self) -> bool {
-        !matches!(self, Self::None)
-    }
-
-    pub(super) fn until(self) -> Option<Moment> {
-        match self {
-            Self::Until { end, .. } => Some(end),
-            Self::None | Self::Endless { .. } => None,
-        }
-    }
-
-    pub(super) fn is_over(self, now: Moment) -> bool {
-        self.until().is_some_and(|end| end <= now)
-    }
-
-    fn waited(self, now: Moment) -> Duration {
-        match self {
-            Self::None => Duration::ZERO,
-            Self::Until { began, .. } | Self::Endless { began } => now.since(began),
-        }
-    }
-}
-
-/// How a claim is to be pursued and kept.
-pub(crate) struct Terms {
-    pub(crate) patience: Patience,
-    pub(crate) margin: Duration,
-    pub(crate) max_hold: Option<Duration>,
-    pub(crate) automatic: bool,
-}
 
 /// The token of a hold, and what each node said of it.
 pub(crate) type Won = (FencingToken, Vec<(Duration, Vote)>);

@@ -1,6 +1,7 @@
 //! The process's own line: of all claims on one lock in this process, the first contends in the store.
 //!
-//! The others cost the store nothing. A claim keeps the ticket of its arrival, so the order over all processes stays.
+//! The others cost the store nothing. A claim keeps the ticket of its arrival and goes with the release of the one
+//! before it, so the order over all processes stays.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

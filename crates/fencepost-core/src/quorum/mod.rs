@@ -16,6 +16,7 @@ mod hold;
 mod inquiry;
 mod line;
 mod pursuit;
+mod terms;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,8 +31,9 @@ use crate::store::{Abilities, Answer, Claim, Proposal, Step, Store, Trouble};
 use crate::token::FencingToken;
 
 pub(crate) use chance::Chance;
-pub(crate) use course::{Course, Patience, Terms};
+pub(crate) use course::Course;
 use line::Line;
+pub(crate) use terms::{Patience, Terms};
 
 /// The longest lease, whatever the store takes: longer work is the watchdog's business.
 pub(crate) const TTL_MAX: Duration = Duration::from_secs(24 * 3600);

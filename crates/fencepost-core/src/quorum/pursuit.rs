@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::ballot::{Ballot, Verdict, Vote};
-use super::course::Patience;
+use super::terms::Patience;
 use super::{Scene, majority_until, margin_of};
 use crate::clock::Moment;
 use crate::error::{self, StoreError, StoreErrorKind};

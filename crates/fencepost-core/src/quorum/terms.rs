@@ -1,0 +1,48 @@
+//! On which terms a claim is pursued and kept: what its user asked for.
+
+use std::time::Duration;
+
+use crate::clock::Moment;
+
+/// How long an acquisition may wait for others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Patience {
+    /// Not at all.
+    None,
+    /// Until then.
+    Until { began: Moment, end: Moment },
+    /// For ever.
+    Endless { began: Moment },
+}
+
+impl Patience {
+    pub(super) fn waits(self) -> bool {
+        !matches!(self, Self::None)
+    }
+
+    pub(super) fn until(self) -> Option<Moment> {
+        match self {
+            Self::Until { end, .. } => Some(end),
+            Self::None | Self::Endless { .. } => None,
+        }
+    }
+
+    pub(super) fn is_over(self, now: Moment) -> bool {
+        self.until().is_some_and(|end| end <= now)
+    }
+
+    pub(super) fn waited(self, now: Moment) -> Duration {
+        match self {
+            Self::None => Duration::ZERO,
+            Self::Until { began, .. } | Self::Endless { began } => now.since(began),
+        }
+    }
+}
+
+/// How a claim is to be pursued and kept.
+pub(crate) struct Terms {
+    pub(crate) patience: Patience,
+    pub(crate) margin: Duration,
+    pub(crate) max_hold: Option<Duration>,
+    pub(crate) automatic: bool,
+}
