@@ -1,4 +1,4 @@
--- Throws out whoever holds it. KEYS: 1 lock, 2 fence, 3 marker, 4 line, 5 readers.
+-- Throws out whoever holds it. KEYS: 1 lock, 2 fence, 3 marker.
 -- ARGV: 1 the token to raise to, 2 pass, 3 start of the keys that remember who was thrown out.
 -- Replies: the values thrown out (a reader's after a ~), each followed by its PTTL; -1 not trusted.
 local left = redis.call('PTTL', KEYS[3])
@@ -8,7 +8,7 @@ local thrown_out = {}
 local function evict(value, mark)
   thrown_out[#thrown_out + 1] = mark .. value
   thrown_out[#thrown_out + 1] = call('PTTL', KEYS[1])
-  call('SET', ARGV[3] .. owner_of(value), '1', 'PX', 86400000)
+  call('SET', ARGV[3] .. owner_of(value), '1', 'PX', '86400000')
 end
 if v == '~' then
   for _, reader in ipairs(readers) do evict(reader, '~') end
@@ -16,7 +16,7 @@ elseif v then
   evict(v, '')
 end
 if v then
-  call('DEL', KEYS[1], KEYS[5])
+  call('DEL', KEYS[1], readers_key)
   v, readers = false, {}
 end
 raise(tonumber(ARGV[1]))

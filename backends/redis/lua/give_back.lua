@@ -1,12 +1,11 @@
--- Gives back exactly this token; the claim stays in line. KEYS: 1 lock, 2 fence, 3 marker, 4 line, 5 readers.
+-- Gives back exactly this token; the claim stays in line. KEYS: 1 lock, 2 fence, 3 marker.
 -- ARGV: 1 owner, 2 token, 3 tail, 4 pass, 5 mode, 6 turn, 7 ticket, 8 lease, 9 inbox, 10 attempt.
 -- Replies: 1 it was the owner's, 0 it was not.
 local left = redis.call('PTTL', KEYS[3])
 if left < 0 then
   local value = redis.call('GET', KEYS[1])
-  if value and string.find(value, ARGV[1] .. '|' .. ARGV[2] .. '|', 1, true) == 1 then
-    return redis.call('DEL', KEYS[1])
-  end
+  local exact = value and string.sub(value, 1, 40) == ARGV[1] and string.match(value, '^%x+[|!](%d+)') == ARGV[2]
+  if exact then return redis.call('DEL', KEYS[1]) end
   return 0
 end
 --[[PRELUDE]]

@@ -1,12 +1,19 @@
--- What the slow paths share. KEYS: 1 lock, 2 fence, 3 marker, 4 line, 5 readers. `left` is the marker's PTTL, which is
--- trust check and clock in one: the marker ends 2^43 ms after 2025-01-01.
--- Values: exclusive `owner|token|tail`; `~` while readers hold, who are `owner|token|tail` in a sorted set by expiry;
--- a waiter is `inbox|attempt|lease|mode|tail`. The tail is `attempt|since|label`; nothing here looks into it.
+-- What the slow paths share. KEYS: 1 lock, 2 fence, 3 marker. `left` is the marker's PTTL, which is trust check and clock
+-- in one: the marker ends 2^43 ms after 2025-01-01.
+-- Values: exclusive `owner|token|tail`, or `owner!token|tail` once somebody waits; `~` while readers hold, who are
+-- `owner|token|tail` in a sorted set by expiry; a waiter is `inbox|attempt|lease|mode|tail`. The tail is
+-- `attempt|since|label`; nothing here looks into it. The fence is the last token, with a `+` behind it once somebody
+-- waits. So the fast paths see from what they read anyway that there may be a line; a mark too many costs them a detour,
+-- and a mark is never taken away before the line was found empty.
 local call = redis.call
+local tag = string.sub(KEYS[2], 10)
+local line, readers_key = 'fp:line:' .. tag, 'fp:readers:' .. tag
 local now_ms = 8796093022208 - left
 local now = now_ms * 1024
 local v = call('GET', KEYS[1])
-local last = tonumber(call('GET', KEYS[2]) or 0)
+local fence = call('GET', KEYS[2]) or '0'
+local crowded = string.sub(fence, -1) == '+'
+local last = tonumber(crowded and string.sub(fence, 1, -2) or fence)
 
 local function digits(number) return string.format('%.0f', number) end
 
@@ -16,7 +23,7 @@ local function fits(token) return token > last and token >= now and below_ceilin
 
 local function set_last(token)
   last = token
-  call('SET', KEYS[2], digits(token), 'PX', 86400000)
+  call('SET', KEYS[2], digits(token) .. (crowded and '+' or ''), 'PX', '86400000')
 end
 
 local function raise(token)
@@ -25,8 +32,8 @@ end
 
 local readers = {}
 if v == '~' then
-  call('ZREMRANGEBYSCORE', KEYS[5], '-inf', digits(now_ms))
-  readers = call('ZRANGE', KEYS[5], 0, -1)
+  call('ZREMRANGEBYSCORE', readers_key, '-inf', digits(now_ms))
+  readers = call('ZRANGE', readers_key, 0, -1)
   if #readers == 0 then
     call('DEL', KEYS[1])
     v = false
@@ -34,7 +41,7 @@ if v == '~' then
 end
 
 local function owner_of(value) return string.sub(value, 1, 40) end
-local function token_of(value) return string.match(value, '^[^|]*|(%d+)') end
+local function token_of(value) return string.match(value, '^%x+[|!](%d+)') end
 
 -- The owner's own grant, if it has one.
 local function mine(owner)
@@ -49,22 +56,22 @@ end
 local function admits(mode) return not v or (mode == 's' and v == '~') end
 
 local function grant(owner, token, mode, life, tail)
-  local value = owner .. '|' .. token .. '|' .. tail
   if mode == 'x' then
-    v = value
+    v = owner .. (call('EXISTS', line) == 1 and '!' or '|') .. token .. '|' .. tail
     call('SET', KEYS[1], v, 'PX', life)
   else
+    local value = owner .. '|' .. token .. '|' .. tail
     -- One grant per owner.
     local others = {value}
     for _, reader in ipairs(readers) do
-      if owner_of(reader) == owner then call('ZREM', KEYS[5], reader) else others[#others + 1] = reader end
+      if owner_of(reader) == owner then call('ZREM', readers_key, reader) else others[#others + 1] = reader end
     end
     readers = others
-    call('ZADD', KEYS[5], digits(now_ms + life), value)
+    call('ZADD', readers_key, digits(now_ms + life), value)
     local rest = v and call('PTTL', KEYS[1]) or 0
     v = '~'
     call('SET', KEYS[1], v, 'PX', digits(math.max(rest, life)))
-    call('PEXPIRE', KEYS[5], digits(math.max(rest, life)))
+    call('PEXPIRE', readers_key, digits(math.max(rest, life)))
   end
   if tonumber(token) > last then set_last(tonumber(token)) end
 end
@@ -76,14 +83,14 @@ local function drop(value)
     v = false
     return
   end
-  call('ZREM', KEYS[5], value)
+  call('ZREM', readers_key, value)
   local kept = {}
   for _, reader in ipairs(readers) do
     if reader ~= value then kept[#kept + 1] = reader end
   end
   readers = kept
   if #readers == 0 then
-    call('DEL', KEYS[1], KEYS[5])
+    call('DEL', KEYS[1], readers_key)
     v = false
   end
 end
@@ -92,25 +99,41 @@ end
 local function prolong(value, life)
   if call('PTTL', KEYS[1]) < life then call('PEXPIRE', KEYS[1], life) end
   if v == '~' then
-    call('ZADD', KEYS[5], 'GT', digits(now_ms + life), value)
-    if call('PTTL', KEYS[5]) < life then call('PEXPIRE', KEYS[5], life) end
+    call('ZADD', readers_key, 'GT', digits(now_ms + life), value)
+    if call('PTTL', readers_key) < life then call('PEXPIRE', readers_key, life) end
   end
 end
 
-local function waiter_key(owner) return KEYS[4] .. ':' .. owner end
+local function waiter_key(owner) return line .. ':' .. owner end
 
 local function leave_line(owner)
-  if call('ZREM', KEYS[4], owner) == 1 then call('DEL', waiter_key(owner)) end
+  if call('ZREM', line, owner) == 1 then call('DEL', waiter_key(owner)) end
 end
 
 -- The lowest ticket whose owner was heard of in time; clears away those before it.
 local function live_head()
   while true do
-    local first = call('ZRANGE', KEYS[4], 0, 0, 'WITHSCORES')
-    if not first[1] then return nil end
+    local first = call('ZRANGE', line, 0, 0, 'WITHSCORES')
+    if not first[1] then
+      crowded = false
+      return nil
+    end
     local waiter = call('GET', waiter_key(first[1]))
     if waiter then return first[1], tonumber(first[2]), waiter end
-    call('ZREM', KEYS[4], first[1])
+    call('ZREM', line, first[1])
+  end
+end
+
+-- Leaves word for the fast paths that somebody waits.
+local function mark()
+  if not crowded then
+    crowded = true
+    set_last(last)
+  end
+  -- Only on a value of ours: another library compares the whole of its own.
+  if v and string.match(v, '^%x+()|%d+|') == 41 then
+    v = string.sub(v, 1, 40) .. '!' .. string.sub(v, 42)
+    call('SET', KEYS[1], v, 'KEEPTTL')
   end
 end
 
@@ -120,12 +143,13 @@ local function join(owner, ticket, lease, inbox, attempt, mode, tail)
   if old then
     local seen = tonumber(string.match(old, '^[^|]*|(%d+)'))
     if seen > tonumber(attempt) then attempt = digits(seen) end
-  elseif call('ZCARD', KEYS[4]) >= 10000 then
+  elseif call('ZCARD', line) >= 10000 then
     return false
   end
-  call('ZADD', KEYS[4], 'NX', ticket, owner)
+  call('ZADD', line, 'NX', ticket, owner)
   call('SET', waiter_key(owner), inbox .. '|' .. attempt .. '|' .. lease .. '|' .. mode .. '|' .. tail, 'PX', lease)
-  call('PEXPIRE', KEYS[4], 86400000)
+  call('PEXPIRE', line, '86400000')
+  mark()
   return true
 end
 
@@ -150,8 +174,12 @@ local function hand_over(pass)
   end
 end
 
--- Takes the lock, or joins the line, or hands over to whoever comes first. The replies are those of acquire.lua.
-local function acquire(owner, token, tail, ttl, mode, turn, unify, ticket, lease, inbox, attempt)
+-- Takes the lock, or joins the line, or hands over to whoever comes first. `value` is what the lock would be set to, and
+-- `rest` is `mode|turn|unify|ticket|lease|inbox|attempt`. The replies are those of acquire.lua.
+local function acquire(value, token, ttl, rest)
+  local owner, tail = owner_of(value), string.sub(value, 43 + #token)
+  local mode, turn, unify, ticket, lease, inbox, attempt =
+    string.match(rest, '^(.)|(.)|(.)|(%d+)|(%d+)|([^|]*)|(%d+)$')
   ttl = tonumber(ttl)
   local stale = {2, digits(last), digits(now)}
   local own = mine(owner)

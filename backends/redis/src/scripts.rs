@@ -31,11 +31,10 @@ pub(crate) const TRUST: &str = include_str!("../lua/trust.lua");
 const PRELUDE: &str = include_str!("../lua/prelude.lua");
 
 /// Tries to set the lock and tells what was there, in one call. Since Redis 7.
-const SET_NX_GET: &str =
-    "local held = redis.call('SET', KEYS[1], ARGV[1] .. '|' .. ARGV[2] .. '|' .. ARGV[3], 'NX', 'GET', 'PX', ARGV[4])";
+const SET_NX_GET: &str = "local held = redis.call('SET', KEYS[1], ARGV[1], 'NX', 'GET', 'PX', ARGV[3])";
 /// The same for older servers.
-const GET_SET_NX: &str = "local held = redis.call('GET', KEYS[1]) if not held then \
-     redis.call('SET', KEYS[1], ARGV[1] .. '|' .. ARGV[2] .. '|' .. ARGV[3], 'PX', ARGV[4]) end";
+const GET_SET_NX: &str = "local held = redis.call('GET', KEYS[1]) \
+     if not held then redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[3]) end";
 
 impl Script {
     /// The text for a server of this major version.

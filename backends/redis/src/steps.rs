@@ -35,8 +35,6 @@ impl Call {
         call.key(format_args!("{prefix}{name}"));
         call.key(format_args!("fp:fence:{{{prefix}{name}}}"));
         call.key(format_args!("{MARKER}"));
-        call.key(format_args!("fp:line:{{{prefix}{name}}}"));
-        call.key(format_args!("fp:readers:{{{prefix}{name}}}"));
         call
     }
 
@@ -140,17 +138,10 @@ pub(crate) fn call(prefix: &str, inbox: &str, clock: FencingToken, step: &Step) 
             let token = proposed(*token);
             let (turn, ticket, lease) = place(claim);
             let call = Call::new(Script::Acquire, prefix, claim.name.as_str()).words([
-                format_args!("{}", claim.owner.expose()),
+                format_args!("{}|{token}|{attempt}|{}|{}", claim.owner.expose(), since(claim), claim.label),
                 format_args!("{token}"),
-                format_args!("{attempt}|{}|{}", since(claim), claim.label),
                 format_args!("{}", ttl(claim)),
-                format_args!("{}", mode(claim)),
-                format_args!("{turn}"),
-                format_args!("{}", u8::from(*unify)),
-                format_args!("{ticket}"),
-                format_args!("{lease}"),
-                format_args!("{inbox}"),
-                format_args!("{attempt}"),
+                format_args!("{}|{turn}|{}|{ticket}|{lease}|{inbox}|{attempt}", mode(claim), u8::from(*unify)),
             ]);
             (call, Meaning::Acquire(token))
         }
@@ -171,21 +162,15 @@ pub(crate) fn call(prefix: &str, inbox: &str, clock: FencingToken, step: &Step) 
             let call = Call::new(Script::Release, prefix, claim.name.as_str());
             let (owner, pass) = (claim.owner.expose(), proposed(*pass));
             let call = match raise {
-                Some(raise) => call.words([format_args!("{owner}"), format_args!("{raise}"), format_args!("{pass}")]),
-                None => call.words([format_args!("{owner}"), format_args!(""), format_args!("{pass}")]),
+                Some(raise) => call.words([format_args!("{owner}|{raise}|"), format_args!("{pass}")]),
+                None => call.words([format_args!("{owner}|"), format_args!("{pass}")]),
             };
             let Some(Then { claim, attempt }) = then else { return (call, Meaning::Release(pass)) };
             let (turn, ticket, lease) = place(claim);
             let call = call.words([
-                format_args!("{}", claim.owner.expose()),
-                format_args!("{attempt}|{}|{}", since(claim), claim.label),
+                format_args!("{}|{pass}|{attempt}|{}|{}", claim.owner.expose(), since(claim), claim.label),
                 format_args!("{}", ttl(claim)),
-                format_args!("{}", mode(claim)),
-                format_args!("{turn}"),
-                format_args!("{ticket}"),
-                format_args!("{lease}"),
-                format_args!("{inbox}"),
-                format_args!("{attempt}"),
+                format_args!("{}|{turn}|0|{ticket}|{lease}|{inbox}|{attempt}", mode(claim)),
             ]);
             (call, Meaning::Release(pass))
         }
@@ -318,7 +303,8 @@ fn holders(parts: &[Value], now: Option<u64>) -> Vec<Holder> {
 /// Who is behind a value: ours, or another library's.
 fn holder(value: &str, pttl: Option<i64>, now: Option<u64>) -> Holder {
     let (value, shared) = value.strip_prefix('~').map_or((value, false), |reader| (reader, true));
-    let parts: Vec<&str> = value.splitn(5, '|').collect();
+    // The owner is marked once somebody waits.
+    let parts: Vec<&str> = value.splitn(5, ['|', '!']).collect();
     let mut holder = match parts[..] {
         [owner, token, _, since, label] if Owner::from_exposed(owner).is_some() => {
             let mut holder = Holder::new(label);

@@ -61,7 +61,9 @@ fn keeps_still(place: &mut Place, locks: &Locks, forget: impl FnOnce(&mut Place)
 /// The same, until its probation is over: then it votes.
 fn keeps_still_and_votes_again(mut place: Place, forget: impl FnOnce(&mut Place)) {
     let locks = place.linked("first");
-    let token = acquire(&locks, "x").expect("free").token();
+    let first = acquire(&locks, "x").expect("free");
+    let token = first.token();
+    first.release().block().expect("released");
     let left = keeps_still(&mut place, &locks, forget);
     sleep(left);
     let guard = acquire(&locks, "x").expect("its probation is over");

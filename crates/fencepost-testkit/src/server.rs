@@ -2,6 +2,7 @@
 //! they are handed out, stopped when dropped. A server that is not installed fails the test and says what to install.
 
 use std::fs::{self, File};
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
@@ -166,10 +167,19 @@ impl<R: Recipe> Drop for Server<R> {
     }
 }
 
-/// A port that nobody listens on now.
+/// A port that nobody listens on now, below those that the system gives to outgoing connections: one of these would
+/// take the port of a server that is down for a moment.
 pub fn free_port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
-    listener.local_addr().expect("its address").port()
+    const PORTS: std::ops::Range<u64> = 12_000..22_000;
+    let mut chance = RandomState::new();
+    loop {
+        let number = chance.build_hasher().finish() % (PORTS.end - PORTS.start) + PORTS.start;
+        let port = u16::try_from(number).expect("a port");
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+        chance = RandomState::new();
+    }
 }
 
 /// Where a program is.

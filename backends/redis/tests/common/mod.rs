@@ -155,7 +155,8 @@ pub(crate) fn value(server: &Server<Redis>, name: &str) -> Option<String> {
 /// The last token that a server has seen for a lock; 0 if none.
 pub(crate) fn fence(server: &Server<Redis>, name: &str) -> u64 {
     let word = server.word(&["GET", &format!("fp:fence:{{lock:{name}}}")]);
-    word.map_or(0, |word| word.parse().expect("a token"))
+    // Marked with a `+` once somebody waited.
+    word.map_or(0, |word| word.trim_end_matches('+').parse().expect("a token"))
 }
 
 /// Whether the keys of a lock are all gone, but for its fence.
