@@ -20,6 +20,9 @@ use crate::wire::{self, Value};
 const UNSENT_MAX: usize = 8 << 20;
 const WAITING_MAX: usize = 100_000;
 
+/// So many bytes are not kept back for the driver's next write: the server may begin with them.
+const FLUSH_AT: usize = 4096;
+
 /// How often clocks are compared when a link comes up.
 const CLOCK_SAMPLES: u32 = 5;
 /// An answer's own delay makes a clock in it look wrong by less than this.
@@ -193,6 +196,8 @@ impl Link {
         up.waiting.push_back(waiting);
         if idle {
             up.heard_at = self.clock.now();
+        }
+        if idle || up.unsent.len() >= FLUSH_AT {
             // A failure shows on the driver's side too, which then takes the link down.
             let _ = up.flush();
         }

@@ -1,7 +1,5 @@
 //! Commands to bytes, bytes to replies. The parsing is `redis-protocol`'s; here are only the shapes we use.
 
-use std::io::Write as _;
-
 use redis_protocol::resp3::decode::complete::decode;
 use redis_protocol::resp3::types::OwnedFrame;
 
@@ -82,7 +80,8 @@ pub(crate) fn write_word(out: &mut Vec<u8>, word: &str) {
     write_bytes(out, word.as_bytes());
 }
 
-fn write_bytes(out: &mut Vec<u8>, word: &[u8]) {
+/// The same, of any bytes.
+pub(crate) fn write_bytes(out: &mut Vec<u8>, word: &[u8]) {
     head(out, b'$', word.len());
     out.extend_from_slice(word);
     out.extend_from_slice(b"\r\n");
@@ -95,7 +94,22 @@ pub(crate) fn write_head(out: &mut Vec<u8>, words: usize) {
 
 fn head(out: &mut Vec<u8>, kind: u8, number: usize) {
     out.push(kind);
-    let _ = write!(out, "{number}\r\n");
+    write_number(out, number as u64);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Writes a number in digits.
+pub(crate) fn write_number(out: &mut Vec<u8>, mut number: u64) {
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            return out.extend_from_slice(&digits[at..]);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -111,6 +125,15 @@ mod tests {
             assert_eq!(parse(&bytes[..cut]).expect("well formed so far"), None, "cut at {cut}");
         }
         assert_eq!(parse(&bytes[length..]).expect("well formed"), Some((Value::Error("ERR no".into()), 9)));
+    }
+
+    #[test]
+    fn a_number_is_written_as_everybody_writes_it() {
+        for number in [0, 7, 10, 99, 100, 1 << 53, u64::MAX] {
+            let mut out = Vec::new();
+            write_number(&mut out, number);
+            assert_eq!(out, number.to_string().into_bytes());
+        }
     }
 
     #[test]

@@ -81,8 +81,12 @@ impl Owner {
     /// The owner as 40 hexadecimal digits: a secret.
     pub fn expose(&self) -> String {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let pairs = self.0.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-        pairs.map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
+        let mut text = String::with_capacity(2 * self.0.len());
+        for byte in self.0 {
+            text.push(char::from(DIGITS[usize::from(byte >> 4)]));
+            text.push(char::from(DIGITS[usize::from(byte & 15)]));
+        }
+        text
     }
 
     /// Reads what [`expose`](Owner::expose) wrote.
