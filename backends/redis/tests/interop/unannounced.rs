@@ -4,7 +4,7 @@
 use std::pin::{Pin, pin};
 use std::time::Duration;
 
-use fencepost_core::{Blocking, Grant, Lock, Locks, VirtualClock};
+use fencepost_core::{Blocking, Event, EventKind, Feed, Grant, Lock, Locks, VirtualClock};
 use fencepost_testkit::contract::Subject;
 use fencepost_testkit::poll;
 use fencepost_testkit::redis::Redis;
@@ -25,45 +25,63 @@ fn notices<G: Grant>(place: &Place, lock: impl FnOnce(&Locks) -> Lock<G>, free: 
     // Whoever connects while time is turned is given up, and time does not go on by itself.
     place.reach_all(&locks, "ours");
     until("only the test is left", || clock.next_alarm().is_none());
+    let mut time = Time { clock, events: locks.events(), servers: place.servers.len(), votes: 0 };
     let lock = lock(&locks).wait_forever();
     let mut waiting = pin!(lock.acquire());
-    assert!(look(&clock, waiting.as_mut()).is_none(), "they hold it");
+    assert!(time.look(waiting.as_mut()).is_none(), "they hold it");
     for _ in 0..3 {
         let before: Vec<u64> = place.servers.iter().map(looks).collect();
-        assert!(pass_a_second(&clock, waiting.as_mut()).is_none(), "they hold it");
-        until("it has looked at every server", || {
-            place.servers.iter().zip(&before).all(|(server, before)| looks(server) > *before)
-        });
+        assert!(time.pass_a_second(waiting.as_mut()).is_none(), "they hold it");
+        assert!(place.servers.iter().zip(before).all(|(server, before)| looks(server) > before), "it has looked");
     }
     free();
-    let outcome = pass_a_second(&clock, waiting).expect("it has noticed");
+    let outcome = time.pass_a_second(waiting).expect("it has noticed");
     outcome.expect("it is free").release().block().expect("released");
-    until("it is free everywhere", || clock.next_alarm().is_none());
+    until("it is free everywhere", || time.clock.next_alarm().is_none());
 }
 
-/// Turns time from look to look, until one of them ends the waiting or a second is over.
-fn pass_a_second<F: Future>(clock: &VirtualClock, mut waiting: Pin<&mut F>) -> Option<F::Output> {
-    let mut left = SECOND;
-    while let Some(next) = clock.next_alarm().filter(|next| *next <= left) {
-        left -= next;
-        clock.turn(next);
-        let outcome = look(clock, waiting.as_mut());
-        if outcome.is_some() {
-            return outcome;
+/// Time that goes from look to look and stands still while servers answer.
+struct Time {
+    clock: VirtualClock,
+    events: Feed<Event>,
+    servers: usize,
+    votes: usize,
+}
+
+impl Time {
+    /// Until a look ends the waiting, or a second is over.
+    fn pass_a_second<F: Future>(&mut self, mut waiting: Pin<&mut F>) -> Option<F::Output> {
+        let mut left = SECOND;
+        while let Some(next) = self.clock.next_alarm().filter(|next| *next <= left) {
+            left -= next;
+            self.clock.turn(next);
+            let outcome = self.look(waiting.as_mut());
+            if outcome.is_some() {
+                return outcome;
+            }
         }
+        self.clock.turn(left);
+        None
     }
-    clock.turn(left);
-    None
-}
 
-/// Waits until all that was asked is answered: the end of the waiting, or the next look is due.
-fn look<F: Future>(clock: &VirtualClock, mut waiting: Pin<&mut F>) -> Option<F::Output> {
-    let mut outcome = None;
-    until("the servers have answered", || {
-        outcome = poll::once(waiting.as_mut());
-        outcome.is_some() || clock.next_alarm().is_some_and(|next| next < ANSWER_WITHIN)
-    });
-    outcome
+    /// Waits until every server has answered: the waiting is over, or the next look is due.
+    fn look<F: Future>(&mut self, mut waiting: Pin<&mut F>) -> Option<F::Output> {
+        let mut outcome = None;
+        until("the servers have answered", || {
+            outcome = poll::once(waiting.as_mut());
+            let is_due = self.clock.next_alarm().is_some_and(|next| next < ANSWER_WITHIN);
+            outcome.is_some() || (is_due && self.all_have_voted())
+        });
+        outcome
+    }
+
+    /// A majority decides, but an answer that comes after time went on would seem to have taken so long.
+    fn all_have_voted(&mut self) -> bool {
+        while let Some(Some(Ok(event))) = poll::once(pin!(self.events.next())) {
+            self.votes += usize::from(matches!(event.kind, EventKind::Voted(_)));
+        }
+        self.votes.is_multiple_of(self.servers)
+    }
 }
 
 /// How often scripts were called on a server: with one client of ours, how often it looked.
