@@ -1,7 +1,9 @@
 //! Tasks of this repository: `cargo xtask <task>`.
 
+mod clients;
 mod generate;
 mod servers;
+mod setup;
 mod shell;
 mod tidy;
 
@@ -12,16 +14,17 @@ cargo xtask test         install what the tests need, then run every check and e
 cargo xtask check        the checks only: formatting, lints, docs, tidy, generated files
 cargo xtask generate     write man pages and completions anew
 cargo xtask tidy         the house rules that no lint knows
-cargo xtask setup        install the servers that the tests start (Debian packages)";
+cargo xtask setup        install the servers and the other lock libraries that the tests start
+                         (Debian packages, and the rest into target/setup)";
 
 fn main() -> ExitCode {
     let task = std::env::args().nth(1).unwrap_or_default();
     let done = match task.as_str() {
-        "test" => servers::install().and_then(|()| check()).and_then(|()| test()),
+        "test" => setup::install().and_then(|()| check()).and_then(|()| test()),
         "check" => check(),
         "generate" => generate::write(),
         "tidy" => tidy::check(),
-        "setup" => servers::install(),
+        "setup" => setup::install(),
         _ => Err(format!("no such task: {task:?}\n{HELP}")),
     };
     match done {

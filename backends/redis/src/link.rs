@@ -141,6 +141,9 @@ impl Link {
 
     /// Sends a step about one lock.
     pub(crate) fn step(self: &Arc<Self>, step: Step, reply: Reply, again: Again) {
+        if let Some(trouble) = steps::reserved(&self.prefix, &step) {
+            return reply.answer(Err(trouble));
+        }
         let clock = self.server_clock().unwrap_or_else(|| FencingToken::at(self.clock.wall()));
         let (call, meaning) = steps::call(&self.prefix, &self.inbox, clock, &step);
         let waiting = Waiting::Step { step, meaning, reply, again };

@@ -10,6 +10,8 @@ use fencepost_core::store::{
 use crate::scripts::Script;
 use crate::wire::{self, Value};
 
+/// What all keys start with that are no locks.
+pub(crate) const OWN_KEYS: &str = "fp:";
 /// The key that says whether a node may vote, and what time it is.
 pub(crate) const MARKER: &str = "fp:marker";
 /// Since when a node is on probation.
@@ -150,6 +152,16 @@ fn proposed(proposal: Proposal) -> FencingToken {
         Proposal::Exactly(token) => token,
         Proposal::Next => unreachable!("BUG: a Redis node mints no tokens"),
     }
+}
+
+/// Why a step is none that may be taken: with an empty prefix, a lock could have the name of a key of ours.
+pub(crate) fn reserved(prefix: &str, step: &Step) -> Option<Trouble> {
+    if !OWN_KEYS.starts_with(prefix) || !lock_key(prefix, step.name()?.as_str()).starts_with(OWN_KEYS) {
+        return None;
+    }
+    let message =
+        format!("keys that start with {OWN_KEYS} are Fencepost's own: choose another name, or another ?prefix=");
+    Some(Trouble::new(StoreErrorKind::Unsupported, message))
 }
 
 /// A token's time, in milliseconds.

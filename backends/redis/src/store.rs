@@ -119,6 +119,7 @@ fn scan(link: &Arc<Link>, mut listing: Listing, pattern: String, of_fences: bool
         for key in keys {
             let name = match of_fences {
                 true => steps::name_of_fence(&link.prefix, &key).map(str::to_owned),
+                false if key.starts_with(steps::OWN_KEYS) => None,
                 false => key.strip_prefix(&link.prefix).map(str::to_owned),
             };
             listing.names.extend(name.filter(|name| name.starts_with(&listing.prefix)));

@@ -94,6 +94,11 @@ fn forgotten_scripts_are_sent_again_with_one_effect_and_no_error() {
             let guard = first.lock("x").ttl(TTL).acquire().block().expect("free");
             guard.renew().block().expect("held");
             assert_eq!(first.inspect("x").block().expect("an answer").holders.len(), 1);
+            for _ in 0..20 {
+                let guard = first.lock("plain").ttl(TTL).unfenced().acquire().block().expect("free");
+                guard.renew().block().expect("held");
+                assert_eq!(guard.release().block().expect("released"), ReleaseOutcome::Freed);
+            }
             done.store(true, Ordering::SeqCst);
         });
     }

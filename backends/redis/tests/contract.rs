@@ -1,5 +1,5 @@
 //! The contract of every back end, on real servers: one, and three, four and five that vote, also with some of them
-//! dead or stopped.
+//! dead or stopped; and on every version of the servers that we promise, alone and as three that vote.
 
 mod common;
 
@@ -30,3 +30,26 @@ mod redlock_of_five_with_two_dead {
 mod redlock_of_five_with_two_stopped {
     fencepost_testkit::contract!(crate::common::Place::quorum(5).with_stopped(2));
 }
+
+macro_rules! editions {
+    ($($name:ident: $edition:ident),+) => {$(
+        mod $name {
+            use crate::common::Place;
+            use fencepost_testkit::redis::{Edition, Redis};
+
+            fn server() -> Redis {
+                Redis::new().edition(Edition::$edition)
+            }
+
+            mod alone {
+                fencepost_testkit::contract!(super::Place::alone(super::server()));
+            }
+
+            mod redlock_of_three {
+                fencepost_testkit::contract!(super::Place::voting(vec![super::server(); 3], ""));
+            }
+        }
+    )+};
+}
+
+editions!(redis_6_2: Redis6, redis_8_0: Redis8, valkey_8_1: Valkey8, valkey_9_1: Valkey9);

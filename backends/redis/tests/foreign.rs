@@ -122,6 +122,16 @@ fn a_key_that_is_no_text_is_another_kind_of_lock_and_stays_as_it_is() {
         }
         let error = trouble_of_shared(&locks);
         assert_eq!(error, StoreErrorKind::OtherKind);
+        for wait in [Duration::ZERO, Duration::from_secs(1)] {
+            match locks.lock("x").ttl(TTL).unfenced().wait_at_most(wait).acquire().block() {
+                Err(AcquireError::Store(error)) if wait > Duration::ZERO => {
+                    assert_eq!(error.kind, StoreErrorKind::OtherKind, "{error:?}");
+                }
+                // Its first request is a plain `SET NX`, which is not told by what it is refused.
+                Err(AcquireError::Busy { holder: None, .. }) if wait == Duration::ZERO => {}
+                other => panic!("{other:?}"),
+            }
+        }
         assert_eq!(locks.inspect("x").block().expect("an answer").holders[0].label, "another kind of lock (a hash)");
         assert!(locks.force_release("x", "test").block().is_err());
         for server in &place.servers {
@@ -135,5 +145,33 @@ fn trouble_of_shared(locks: &fencepost_core::Locks) -> StoreErrorKind {
     match locks.lock("x").ttl(TTL).shared().acquire().block() {
         Err(AcquireError::Store(error)) => error.kind,
         other => panic!("{other:?}"),
+    }
+}
+
+/// Without a prefix, names and our own keys share one space.
+#[test]
+fn without_a_prefix_our_own_keys_are_neither_locked_nor_listed() {
+    for place in places() {
+        let place = place.settings("prefix=");
+        let locks = place.locks("ours");
+        for name in ["fp:marker", "fp:line:{x}"] {
+            let error = trouble(locks.lock(name).ttl(TTL).acquire().block());
+            assert_eq!(error.kind, StoreErrorKind::Unsupported, "{error:?}");
+            assert!(error.to_string().contains("fp:"), "{error}");
+            assert!(matches!(
+                locks.lock(name).ttl(TTL).unfenced().acquire().block(),
+                Err(AcquireError::Store(error)) if error.kind == StoreErrorKind::Unsupported
+            ));
+            assert!(locks.force_release(name, "test").block().is_err());
+        }
+        let guard = locks.lock("x").ttl(TTL).acquire().block().expect("free");
+        let mut listing = locks.list("");
+        let mut names = Vec::new();
+        while let Some(state) = listing.next().block() {
+            names.push(state.expect("a page").name);
+        }
+        assert_eq!(names, ["x"]);
+        guard.release().block().expect("released");
+        place.servers.iter().for_each(|server| assert!(server.word(&["GET", "fp:marker"]).is_some()));
     }
 }

@@ -9,7 +9,7 @@ use fencepost_core::store::{
     Turn,
 };
 use fencepost_testkit::dice::Dice;
-use fencepost_testkit::redis::Redis;
+use fencepost_testkit::redis::{Edition, Redis};
 use fencepost_testkit::steps::{listen, run};
 
 const SEQUENCES: u64 = 300;
@@ -116,10 +116,22 @@ impl Play {
     }
 }
 
-#[test]
-fn the_scripts_answer_as_the_table_does() {
+macro_rules! editions {
+    ($($name:ident: $edition:ident),+) => {$(
+        mod $name {
+            #[test]
+            fn the_scripts_answer_as_the_table_does() {
+                super::the_scripts_answer_as_the_table_does(super::Edition::$edition);
+            }
+        }
+    )+};
+}
+
+editions!(system: System, redis_6_2: Redis6, redis_8_0: Redis8, valkey_8_1: Valkey8, valkey_9_1: Valkey9);
+
+fn the_scripts_answer_as_the_table_does(edition: Edition) {
     let clock = Clock::system().expect("a clock");
-    let server = Redis::new().start();
+    let server = Redis::new().edition(edition).start();
     let rest = format!("//{}", server.address());
     let nodes = fencepost_redis::nodes("redis", &rest, clock.clone());
     let redis = nodes.block().expect("it is up").remove(0);

@@ -2,14 +2,44 @@
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::server::{Recipe, Server};
+use crate::server::{Recipe, Server, find, find_in_setup};
+
+/// Which server program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Edition {
+    /// The one that this machine has.
+    #[default]
+    System,
+    /// Redis 6.2, the oldest that we promise.
+    Redis6,
+    /// Redis 8.0.
+    Redis8,
+    /// Valkey 8.1.
+    Valkey8,
+    /// Valkey 9.1.
+    Valkey9,
+}
+
+impl Edition {
+    /// Its program in `target/setup/servers`; `None`: the system's.
+    fn program(self) -> Option<&'static str> {
+        match self {
+            Self::System => None,
+            Self::Redis6 => Some("redis-6.2"),
+            Self::Redis8 => Some("redis-8.0"),
+            Self::Valkey8 => Some("valkey-8.1"),
+            Self::Valkey9 => Some("valkey-9.1"),
+        }
+    }
+}
 
 /// How a Redis server is started: without persistence unless told.
 #[derive(Clone, Debug, Default)]
 pub struct Redis {
+    edition: Edition,
     options: Vec<String>,
     tls: bool,
 }
@@ -18,6 +48,12 @@ impl Redis {
     /// A server that forgets everything when it ends.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// A program of this version instead of the system's.
+    pub fn edition(mut self, edition: Edition) -> Self {
+        self.edition = edition;
+        self
     }
 
     /// With these words on its command line, such as `--appendonly yes`.
@@ -46,11 +82,22 @@ impl Recipe for Redis {
     const PROGRAM: &'static str = "redis-server";
     const PACKAGE: &'static str = "redis-server";
 
+    fn program(&self) -> PathBuf {
+        match self.edition.program() {
+            Some(name) => find_in_setup(&format!("servers/{name}")),
+            None => find(Self::PROGRAM, Self::PACKAGE),
+        }
+    }
+
     fn command(&self, command: &mut Command, port: u16, folder: &Path) {
         let port = port.to_string();
         let ports = if self.tls { vec!["--port", "0", "--tls-port", &port] } else { vec!["--port", &port] };
         command.args(ports).args(["--bind", "127.0.0.1", "--save", "", "--dir"]).arg(folder);
-        command.args(["--enable-debug-command", "yes"]).args(&self.options);
+        // Before Redis 7 there was nothing to enable.
+        if self.edition != Edition::Redis6 {
+            command.args(["--enable-debug-command", "yes"]);
+        }
+        command.args(&self.options);
     }
 
     fn ready(&self, stream: TcpStream) -> io::Result<()> {

@@ -25,6 +25,10 @@ pub trait Recipe {
     const PROGRAM: &'static str;
     /// The Debian package that has it.
     const PACKAGE: &'static str;
+    /// Where the program is.
+    fn program(&self) -> PathBuf {
+        find(Self::PROGRAM, Self::PACKAGE)
+    }
     /// The command line for this port and folder.
     fn command(&self, command: &mut Command, port: u16, folder: &Path);
     /// Speaks the server's own protocol: `Ok` once it answers as it should.
@@ -112,7 +116,7 @@ impl<R: Recipe> Server<R> {
 
     fn launch(&mut self) -> bool {
         let log = File::options().create(true).append(true).open(self.log_path()).expect("a log file");
-        let mut command = Command::new(find(R::PROGRAM, R::PACKAGE));
+        let mut command = Command::new(self.recipe.program());
         self.recipe.command(&mut command, self.port, self.folder());
         command.current_dir(self.folder()).stdin(Stdio::null()).process_group(0);
         command.stdout(log.try_clone().expect("a second handle")).stderr(log);
@@ -194,6 +198,19 @@ pub fn find(program: &str, package: &str) -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let places = std::env::split_paths(&path).chain(["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from));
     places.map(|place| place.join(program)).find(|place| place.is_file()).unwrap_or_else(|| {
-        panic!("this test needs {program}: run `apt-get install -y {package}`, or set {variable} to its path")
+        panic!(
+            "this test needs {program}: run `cargo xtask setup` (or `apt-get install -y {package}`), or set {variable} \
+             to its path"
+        )
     })
+}
+
+/// Something that `cargo xtask setup` puts into `target/setup`.
+///
+/// # Panics
+/// If it is not there.
+pub fn find_in_setup(path: &str) -> PathBuf {
+    let place = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/setup").join(path);
+    assert!(place.exists(), "this test needs {}: run `cargo xtask setup`", place.display());
+    place
 }

@@ -50,6 +50,12 @@ impl Place {
         place
     }
 
+    /// With this behind the `?` of the URL.
+    pub(crate) fn settings(mut self, settings: &'static str) -> Self {
+        self.settings = settings;
+        self
+    }
+
     /// With a proxy before each server. Clients know only the proxies.
     pub(crate) fn behind_proxies(mut self) -> Self {
         self.proxies = self.servers.iter().map(|server| Proxy::before(server.address())).collect();
