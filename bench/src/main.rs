@@ -3,14 +3,19 @@
 //! The parts, in reading order:
 //! - `workloads`: what is measured, one file each;
 //! - `runner`: rounds, medians, the table;
+//! - `contest`: tasks that lock and unlock, one loop for all `kinds` of locks on Redis `nodes`;
 //! - `process`: this program again, as another process;
 //! - `raw_commits`: the baseline of everything that is stored in a file;
 //! - `site`: the folder to measure in, and the facts about the machine.
 
+mod contest;
+mod kinds;
+mod nodes;
 mod process;
 mod raw_commits;
 mod runner;
 mod site;
+mod wire;
 mod workloads;
 
 use std::process::ExitCode;
@@ -24,7 +29,7 @@ type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 /// Where a run of all workloads is kept.
 const ALL: &str = "foundation";
-const USAGE: &str = "usage: fencepost-bench [--save NAME] [WORKLOAD…]";
+const USAGE: &str = "usage: fencepost-bench [--quick] [--save NAME] [WORKLOAD…]";
 
 fn main() -> ExitCode {
     let args: Vec<String> = env::args().skip(1).collect();
@@ -42,11 +47,11 @@ fn main() -> ExitCode {
 }
 
 fn measure(args: &[String]) -> Outcome<()> {
-    let (save, chosen) = choose(args)?;
+    let (quick, save, chosen) = choose(args)?;
     let site = Site::new()?;
     let mut text = site.heading(args)?;
     for workload in chosen {
-        text.push_str(&runner::run(workload, &site)?);
+        text.push_str(&runner::run(workload, &site, quick)?);
     }
     text.push_str(&site.closing()?);
     print!("{text}");
@@ -58,17 +63,23 @@ fn measure(args: &[String]) -> Outcome<()> {
     Ok(())
 }
 
-/// Which workloads, and under which name to keep what they say. A part of them is kept only if asked for.
-fn choose(args: &[String]) -> Outcome<(Option<String>, Vec<&'static Workload>)> {
+/// Whether one round will do, under which name to keep what is said, and which workloads. A part of them, or a quick
+/// look, is kept only if asked for.
+fn choose(args: &[String]) -> Outcome<(bool, Option<String>, Vec<&'static Workload>)> {
+    let (quick, args) = match args {
+        [flag, rest @ ..] if flag == "--quick" => (true, rest),
+        args => (false, args),
+    };
     let (save, names) = match args {
         [flag, name, rest @ ..] if flag == "--save" && !name.contains('/') => (Some(name.clone()), rest),
         names => (None, names),
     };
     if names.is_empty() {
-        return Ok((save.or(Some(ALL.to_owned())), workloads::ALL.iter().collect()));
+        let all = save.or((!quick).then(|| ALL.to_owned()));
+        return Ok((quick, all, workloads::ALL.iter().collect()));
     }
     let chosen: Outcome<Vec<&Workload>> = names.iter().map(|name| find(name)).collect();
-    Ok((save, chosen?))
+    Ok((quick, save, chosen?))
 }
 
 fn find(name: &str) -> Outcome<&'static Workload> {
