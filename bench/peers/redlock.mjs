@@ -1,0 +1,52 @@
+// npm `redlock` over `ioredis` in a contest: ../src/contest.rs says what it is told and what it tells.
+// Arguments: the folder with node_modules, the package's name there, then the words of the contest.
+import { createRequire } from "node:module";
+import { once } from "node:events";
+
+const [modules, name, addresses, tasks, shared, holdMicros, lengthMicros] = process.argv.slice(2);
+const require = createRequire(`${modules}/`);
+const { Redis } = require("ioredis");
+const library = require(name);
+const Redlock = library.default ?? library;
+
+const TTL_MS = 30_000;
+const WARM_NS = 150_000_000n;
+const now = () => process.hrtime.bigint();
+
+const clients = addresses.split(",").map((address) => new Redis(`redis://${address}`));
+// What one node says does not matter, a quorum does; without a listener either would end the process.
+clients.forEach((client) => client.on("error", () => {}));
+// Its defaults, except that it never gives up.
+const redlock = new Redlock(clients, { retryCount: -1 });
+redlock.on("error", () => {});
+
+async function takeTurns(lines, task, lock, hold, end) {
+  while (now() < end) {
+    const asked = now();
+    const held = await redlock.acquire([lock], TTL_MS);
+    const from = now();
+    if (hold > 0) await new Promise((resolve) => setTimeout(resolve, hold));
+    const until = now();
+    // A release that finds no quorum throws; it is tried once, as a caller would.
+    await redlock.release(held).catch(() => {});
+    lines.push(`${task} ${asked} ${from} ${until} ${now()} 0`);
+  }
+}
+
+async function allTurns(shared, hold, length) {
+  const [lines, end] = [[], now() + length];
+  const all = Array.from({ length: Number(tasks) }, (_, task) =>
+    takeTurns(lines, task, shared === "-" ? `own-${task}` : shared, hold, end));
+  await Promise.all(all);
+  return lines;
+}
+
+await allTurns(shared === "-" ? "-" : `warm-${process.pid}`, 0, WARM_NS);
+console.log("ready");
+process.stdin.resume();
+await once(process.stdin, "end");
+const before = process.cpuUsage();
+const lines = await allTurns(shared, Number(holdMicros) / 1000, BigInt(lengthMicros) * 1000n);
+const used = process.cpuUsage(before);
+lines.push(`cpu ${(used.user + used.system) * 1000}`, "end", "");
+process.stdout.write(lines.join("\n"), () => process.exit());
