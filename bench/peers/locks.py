@@ -45,7 +45,7 @@ def all_turns(shared, hold, length):
 
     def run(task):
         try:
-            take_turns(lines, task, f"own-{task}" if shared == "-" else shared, hold, end)
+            take_turns(lines, task, f"{shared}-{task}" if shared.startswith("own") else shared, hold, end)
         except Exception as failure:
             failures.append(failure)
 
@@ -60,7 +60,7 @@ def all_turns(shared, hold, length):
 
 
 def main():
-    all_turns("-" if shared == "-" else f"warm-{os.getpid()}", 0, WARM_NS)
+    all_turns(shared if shared.startswith("own") else f"own-warm-{os.getpid()}", 0, WARM_NS)
     print("ready", flush=True)
     sys.stdin.read()
     before = time.process_time_ns()

@@ -36,12 +36,12 @@ async function takeTurns(lines, task, lock, hold, end) {
 async function allTurns(shared, hold, length) {
   const [lines, end] = [[], now() + length];
   const all = Array.from({ length: Number(tasks) }, (_, task) =>
-    takeTurns(lines, task, shared === "-" ? `own-${task}` : shared, hold, end));
+    takeTurns(lines, task, shared.startsWith("own") ? `${shared}-${task}` : shared, hold, end));
   await Promise.all(all);
   return lines;
 }
 
-await allTurns(shared === "-" ? "-" : `warm-${process.pid}`, 0, WARM_NS);
+await allTurns(shared.startsWith("own") ? shared : `own-warm-${process.pid}`, 0, WARM_NS);
 console.log("ready");
 process.stdin.resume();
 await once(process.stdin, "end");

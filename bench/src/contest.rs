@@ -1,7 +1,7 @@
 //! Tasks that lock, hold and unlock for a while, in one or more processes: one loop for every kind of lock.
 //!
 //! A process of a contest is this program again, or a program of `peers/`. Both get the same words: the servers, how
-//! many tasks, the lock that all share (`-`: each its own), how long to hold and how long to go on, in microseconds. They
+//! many tasks, the lock that all share (`own…`: the start of each task's own), how long to hold and how long to go on, in microseconds. They
 //! say `ready` when they are connected and warm, go on when their input ends, and tell afterwards of every turn: task,
 //! asked, from, until, done (nanoseconds of the monotonic clock) and token. Then their CPU time, and `end`.
 
@@ -16,12 +16,13 @@ use crate::nodes::{Nodes, Usage};
 use crate::process::{self, Worker, cpu, now, say};
 use crate::runner::Samples;
 
+/// How the locks begin that each task has for itself.
+const OWN: &str = "own";
 /// The first word of a process of a contest, in the place of a workload's name.
 pub(crate) const NAME: &str = "contest";
 /// For how long everyone runs before it counts: links, caches, compilers at run time.
 const WARM: Duration = Duration::from_millis(150);
-/// How long a process may take to start, and to come to an end after its time: more is no lock.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Who runs where, and for how long.
 #[derive(Clone, Copy)]
@@ -34,17 +35,19 @@ pub(crate) struct Contest {
     pub(crate) shared: bool,
     pub(crate) hold: Duration,
     pub(crate) length: Duration,
+    /// How long processes may take to start, and to come to an end after their time. Then they hang.
+    pub(crate) patience: Duration,
 }
 
 impl Contest {
     /// Tasks of one process on locks of their own that nobody else wants.
     pub(crate) fn uncontended(kind: &'static Kind, tasks: usize, length: Duration) -> Self {
-        Self { kind, processes: 1, tasks, shared: false, hold: Duration::ZERO, length }
+        Self { kind, processes: 1, tasks, shared: false, hold: Duration::ZERO, length, patience: PATIENCE }
     }
 
     /// Tasks that want one lock, for a millisecond each.
     pub(crate) fn contended(kind: &'static Kind, processes: usize, tasks: usize, length: Duration) -> Self {
-        Self { kind, processes, tasks, shared: true, hold: Duration::from_millis(1), length }
+        Self { kind, processes, tasks, shared: true, hold: Duration::from_millis(1), length, patience: PATIENCE }
     }
 
     /// From start to end.
@@ -52,14 +55,19 @@ impl Contest {
         self.prepare(nodes)?.go(nodes).story(nodes)
     }
 
+    /// A server fails when everyone is connected and warm.
+    pub(crate) fn run_failing(self, nodes: &mut Nodes, node: usize, fail: fn(&mut Nodes, usize)) -> Outcome<Story> {
+        let ready = self.prepare(nodes)?;
+        fail(nodes, node);
+        ready.go(nodes).story(nodes)
+    }
+
     /// Starts the processes, and waits until they are warm.
     pub(crate) fn prepare(self, nodes: &Nodes) -> Outcome<Ready> {
         static CONTESTS: AtomicU64 = AtomicU64::new(0);
         // Nothing that an earlier contest left behind is in the way of a later one.
-        let lock = match self.shared {
-            true => format!("shared-{}", CONTESTS.fetch_add(1, Ordering::Relaxed)),
-            false => "-".to_owned(),
-        };
+        let kind_of_lock = if self.shared { "shared" } else { OWN };
+        let lock = format!("{kind_of_lock}-{}", CONTESTS.fetch_add(1, Ordering::Relaxed));
         let micros = |span: Duration| span.as_micros().to_string();
         let each = (self.tasks / self.processes).to_string();
         let words = [nodes.addresses(), each, lock, micros(self.hold), micros(self.length)];
@@ -69,7 +77,7 @@ impl Contest {
         };
         let mut workers = (0..self.processes).map(start).collect::<Outcome<Vec<_>>>()?;
         for worker in &mut workers {
-            worker.hear_within(PATIENCE)?.ok_or_else(|| format!("{} does not start", self.kind.name))?;
+            worker.hear_within(self.patience)?.ok_or_else(|| format!("{} does not start", self.kind.name))?;
         }
         Ok(Ready { contest: self, workers })
     }
@@ -104,7 +112,7 @@ impl Running {
         let (mut turns, mut client_cpu) = (Vec::new(), 0);
         for (number, worker) in self.workers.iter_mut().enumerate() {
             loop {
-                let left = Duration::from_nanos(end.saturating_sub(now())) + PATIENCE;
+                let left = Duration::from_nanos(end.saturating_sub(now())) + self.contest.patience;
                 let Some(line) = worker.hear_within(left)? else { return Err(Box::new(Hung)) };
                 let words: Vec<&str> = line.split(' ').collect();
                 match words[..] {
@@ -237,7 +245,7 @@ pub(crate) struct Task<'a> {
 impl Task<'_> {
     /// The lock of a task.
     pub(crate) fn lock(&self, task: usize) -> String {
-        if self.lock == "-" { format!("own-{task}") } else { self.lock.to_owned() }
+        if self.lock.starts_with(OWN) { format!("{}-{task}", self.lock) } else { self.lock.to_owned() }
     }
 }
 
@@ -249,11 +257,11 @@ pub(crate) fn work(args: &[String]) -> Outcome<()> {
     kinds::find(kind)?.run(&task)
 }
 
-/// Warms up, waits for the start, measures and tells. `turns` goes on for so long, on its own locks while warming.
+/// Warms up, waits for the start, measures and tells. `turns` goes on for so long, on locks of this process while warming.
 pub(crate) fn perform(task: &Task, mut turns: impl FnMut(&Task) -> Outcome<Vec<String>>) -> Outcome<()> {
-    let own = format!("warm-{}", id());
-    let shared = task.lock != "-";
-    let warm = Task { lock: if shared { &own } else { "-" }, hold: Duration::ZERO, length: WARM, ..*task };
+    let own = format!("{OWN}-warm-{}", id());
+    let lock = if task.lock.starts_with(OWN) { task.lock } else { &own };
+    let warm = Task { lock, hold: Duration::ZERO, length: WARM, ..*task };
     turns(&warm)?;
     say("ready")?;
     process::await_leave()?;

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 
 use crate::Outcome;
+use crate::progress::Progress;
 use crate::site::Site;
 
 /// Something to measure, round after round.
@@ -147,11 +148,11 @@ pub(crate) fn run(workload: &Workload, site: &Site, quick: bool) -> Outcome<Stri
     let Workload { name, about, rounds, .. } = workload;
     let rounds = if quick { 1 } else { *rounds };
     let rows = (workload.rows)();
-    eprintln!("{name}: preparing");
     let mut round = (workload.prepare)(site)?;
     let mut all = Vec::new();
+    let mut progress = Progress::new(rounds);
     for number in 1..=rounds {
-        eprintln!("{name}: round {number} of {rounds}");
+        progress.step(&format!("{name}, round {number}"));
         let mut readings = Readings::default();
         round(&mut readings)?;
         all.push(readings);
@@ -201,7 +202,7 @@ pub(crate) fn median(figures: &[f64]) -> f64 {
 }
 
 /// Three digits that mean something.
-fn digits(figure: f64) -> String {
+pub(crate) fn digits(figure: f64) -> String {
     match figure.abs() {
         size if size < 10.0 => format!("{figure:.2}"),
         size if size < 100.0 => format!("{figure:.1}"),

@@ -1,8 +1,11 @@
 //! The kinds of locks that are measured, one file each, and the floors that nobody can do without.
 
 mod blpop;
+mod distributed_lock;
 mod floor;
+mod foreign;
 mod ours;
+mod redis_lock;
 mod rslock;
 
 use std::process::Command;
@@ -14,14 +17,18 @@ use crate::Outcome;
 use crate::contest::{Held, Task};
 
 pub(crate) use blpop::BLPOP;
+pub(crate) use distributed_lock::DISTRIBUTED_LOCK;
 pub(crate) use floor::FLOOR;
+pub(crate) use foreign::{POTTERY, REDIS_PY, REDLOCK_4, REDLOCK_5, install};
 pub(crate) use ours::{OURS, PLAIN};
+pub(crate) use redis_lock::REDIS_LOCK;
 pub(crate) use rslock::RSLOCK;
 
 /// Longer than any measurement: no lease ends by itself.
 const TTL: Duration = Duration::from_secs(30);
 
-const ALL: &[&Kind] = &[&FLOOR, &OURS, &PLAIN, &RSLOCK, &BLPOP];
+/// Those that this program can be.
+const ALL: &[&Kind] = &[&FLOOR, &OURS, &PLAIN, &RSLOCK, &REDIS_LOCK, &DISTRIBUTED_LOCK, &BLPOP];
 
 /// A kind of lock.
 pub(crate) struct Kind {

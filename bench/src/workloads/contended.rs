@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use crate::Outcome;
 use crate::contest::{Contest, Story};
+use crate::figures::{CLIENT, COMMANDS, Figure, GAP, GAP_99, JAIN, OTHERS, RATE, SERVER, WAIT};
 use crate::kinds::{BLPOP, Kind, OURS, RSLOCK};
 use crate::nodes::Nodes;
-use crate::runner::{Goal, Readings, Row, Unit, Workload, no_work};
+use crate::runner::{Goal, Readings, Row, Workload, no_work};
 
 const LENGTH: Duration = Duration::from_secs(2);
 /// Waiters in all, and the processes they are in.
@@ -15,68 +16,48 @@ const SHAPES: [(usize, usize); 4] = [(16, 1), (16, 4), (64, 1), (64, 4)];
 /// Ours on the one server that five are compared with.
 const ON_ONE: &str = "ours on one server";
 
-const OTHERS: &str = "to another waiter";
-const RATE: &str = "acquisitions";
-const GAP: &str = "unlock to next holder, p50";
-const GAP_99: &str = "unlock to next holder, p99";
-const WAIT: &str = "a waiter's wait, p99 / p50";
-const JAIN: &str = "fairness (Jain index)";
-const COMMANDS: &str = "commands per acquisition and node";
-const CLIENT: &str = "client CPU per acquisition";
-const SERVER: &str = "server CPU per acquisition, all nodes";
+/// Which figures are told, in this order.
+const TOLD: [&Figure; 9] = [&OTHERS, &RATE, &GAP, &GAP_99, &WAIT, &JAIN, &COMMANDS, &CLIENT, &SERVER];
 
-fn name(who: &str, (waiters, processes): (usize, usize), what: &str) -> String {
-    format!("{who}, {waiters} waiters, {processes} process{}, {what}", if processes == 1 { "" } else { "es" })
+fn name(who: &str, (waiters, processes): (usize, usize), figure: &Figure) -> String {
+    let es = if processes == 1 { "" } else { "es" };
+    format!("{who}, {waiters} waiters, {processes} process{es}, {}", figure.what)
+}
+
+/// What is wanted of ours, and beside whom; `far`: how many times the gap of the other may be.
+fn judged(row: Row, figure: &Figure, shape: (usize, usize), beside: &str, far: f64) -> Row {
+    let one = shape.1 == 1;
+    let other = |who: &str| name(who, shape, figure);
+    match figure.what {
+        what if what == OTHERS.what => row.against(other(RSLOCK.name)).goal(Goal::RatioAtLeast(30.0)),
+        what if what == GAP.what => row.against(other(beside)).goal(Goal::RatioAtMost(far)),
+        what if what == GAP_99.what => row.against(other(beside)),
+        what if what == WAIT.what => row.goal(Goal::AtMost(1.3)),
+        what if what == JAIN.what => row.goal(Goal::AtLeast(0.99)),
+        what if what == COMMANDS.what => row.goal(Goal::AtMost(if one { 1.2 } else { 2.2 })),
+        _ => row.against(other(RSLOCK.name)),
+    }
 }
 
 fn rows(nodes: usize) -> Vec<Row> {
     let mut rows = Vec::new();
     for shape in SHAPES {
-        let one = shape.1 == 1;
-        let row = |who: &str, what, unit| Row::new(name(who, shape, what), unit);
         let (beside, far) = match nodes {
-            1 => (BLPOP.name, if one { 1.5 } else { 2.0 }),
+            1 => (BLPOP.name, if shape.1 == 1 { 1.5 } else { 2.0 }),
             _ => (ON_ONE, 2.5),
         };
-        let gap = row(OURS.name, GAP, Unit::Nanos).against(name(beside, shape, GAP)).goal(Goal::RatioAtMost(far));
-        let others = row(OURS.name, OTHERS, Unit::PerSecond).against(name(RSLOCK.name, shape, OTHERS));
-        rows.extend([
-            others.goal(Goal::RatioAtLeast(30.0)),
-            row(RSLOCK.name, OTHERS, Unit::PerSecond),
-            row(OURS.name, RATE, Unit::PerSecond).against(name(RSLOCK.name, shape, RATE)),
-            row(RSLOCK.name, RATE, Unit::PerSecond),
-            gap,
-            row(beside, GAP, Unit::Nanos),
-            row(OURS.name, GAP_99, Unit::Nanos).against(name(beside, shape, GAP_99)),
-            row(beside, GAP_99, Unit::Nanos),
-            row(OURS.name, WAIT, Unit::Number).goal(Goal::AtMost(1.3)),
-            row(RSLOCK.name, WAIT, Unit::Number),
-            row(OURS.name, JAIN, Unit::Number).goal(Goal::AtLeast(0.99)),
-            row(RSLOCK.name, JAIN, Unit::Number),
-            row(OURS.name, COMMANDS, Unit::Number).goal(Goal::AtMost(if one { 1.2 } else { 2.2 })),
-            row(RSLOCK.name, COMMANDS, Unit::Number),
-            row(OURS.name, CLIENT, Unit::Nanos).against(name(RSLOCK.name, shape, CLIENT)),
-            row(RSLOCK.name, CLIENT, Unit::Nanos),
-            row(OURS.name, SERVER, Unit::Nanos).against(name(RSLOCK.name, shape, SERVER)),
-            row(RSLOCK.name, SERVER, Unit::Nanos),
-        ]);
+        for figure in TOLD {
+            let row = |who: &str| Row::new(name(who, shape, figure), figure.unit);
+            rows.push(judged(row(OURS.name), figure, shape, beside, far));
+            let gap = figure.what == GAP.what || figure.what == GAP_99.what;
+            rows.push(row(if gap { beside } else { RSLOCK.name }));
+        }
     }
     rows
 }
 
 fn note(readings: &mut Readings, who: &str, shape: (usize, usize), story: &Story) {
-    let figures = [
-        (OTHERS, story.to_another),
-        (RATE, story.rate),
-        (GAP, story.gaps.percentile(50)),
-        (GAP_99, story.gaps.percentile(99)),
-        (WAIT, story.waits.percentile(99) / story.waits.percentile(50)),
-        (JAIN, story.jain),
-        (COMMANDS, story.commands),
-        (CLIENT, story.client_cpu),
-        (SERVER, story.server_cpu),
-    ];
-    figures.into_iter().for_each(|(what, figure)| readings.note(name(who, shape, what), figure));
+    TOLD.iter().for_each(|figure| readings.note(name(who, shape, figure), (figure.of)(story)));
 }
 
 fn measure(readings: &mut Readings, contenders: &[(&str, &'static Kind, &Nodes)]) -> Outcome<()> {
@@ -127,15 +108,15 @@ pub(crate) const LONG: Workload = Workload {
             had held the lock at once, or a token had not risen.",
     rounds: 1,
     rows: || {
-        let row = |what, unit| Row::new(name(OURS.name, LONG_SHAPE, what), unit);
+        let row = |figure: &Figure| Row::new(name(OURS.name, LONG_SHAPE, figure), figure.unit);
         vec![
-            row(RATE, Unit::PerSecond),
-            row(OTHERS, Unit::PerSecond),
-            row(GAP, Unit::Nanos),
-            row(GAP_99, Unit::Nanos),
-            row(WAIT, Unit::Number).goal(Goal::AtMost(1.3)),
-            row(JAIN, Unit::Number).goal(Goal::AtLeast(0.99)),
-            row(COMMANDS, Unit::Number).goal(Goal::AtMost(2.2)),
+            row(&RATE),
+            row(&OTHERS),
+            row(&GAP),
+            row(&GAP_99),
+            row(&WAIT).goal(Goal::AtMost(1.3)),
+            row(&JAIN).goal(Goal::AtLeast(0.99)),
+            row(&COMMANDS).goal(Goal::AtMost(2.2)),
         ]
     },
     prepare: |_| {

@@ -6,7 +6,7 @@ use fencepost::{Blocking, connect};
 
 use super::waiting::past_waiter;
 use crate::Outcome;
-use crate::contest::{Contest, Story};
+use crate::contest::Contest;
 use crate::kinds::OURS;
 use crate::nodes::Nodes;
 use crate::process::now;
@@ -65,7 +65,7 @@ pub(crate) const WORKLOAD: Workload = Workload {
 fn measure(readings: &mut Readings) -> Outcome<()> {
     let mut nodes = Nodes::start(5, "")?;
     let healthy = one_task().run(&nodes)?;
-    let stopped = without_last(&mut nodes, one_task(), Nodes::pause)?;
+    let stopped = one_task().run_failing(&mut nodes, LAST, Nodes::pause)?;
     nodes.resume(LAST);
     let healthy_16 = sixteen_tasks().run(&nodes)?;
     readings.note(HEALTHY, healthy.pairs.percentile(50));
@@ -75,10 +75,10 @@ fn measure(readings: &mut Readings) -> Outcome<()> {
     readings.note(LATE, late(&mut nodes)?);
     readings.note(RATE, healthy.rate);
     readings.note(RATE_16, healthy_16.rate);
-    readings.note(KILLED, without_last(&mut nodes, one_task(), Nodes::kill)?.rate);
+    readings.note(KILLED, one_task().run_failing(&mut nodes, LAST, Nodes::kill)?.rate);
     // Once more, so that the link breaks under load here too.
     let mut nodes = Nodes::start(5, "")?;
-    readings.note(KILLED_16, without_last(&mut nodes, sixteen_tasks(), Nodes::kill)?.rate);
+    readings.note(KILLED_16, sixteen_tasks().run_failing(&mut nodes, LAST, Nodes::kill)?.rate);
     readings.note(BACK, back()?);
     for (count, killed, unharmed) in [(1, PASSED, NOT_KILLED), (5, PASSED_FIVE, NOT_KILLED_FIVE)] {
         let nodes = Nodes::start(count, "")?;
@@ -94,13 +94,6 @@ fn one_task() -> Contest {
 
 fn sixteen_tasks() -> Contest {
     Contest::uncontended(&OURS, 16, LENGTH)
-}
-
-/// The last server goes when everyone is connected and warm.
-fn without_last(nodes: &mut Nodes, contest: Contest, fail: fn(&mut Nodes, usize)) -> Outcome<Story> {
-    let ready = contest.prepare(nodes)?;
-    fail(nodes, LAST);
-    ready.go(nodes).story(nodes)
 }
 
 /// How long after its port a killed server has its first lock command. It keeps its keys: one that forgot them has to

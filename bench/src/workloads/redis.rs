@@ -5,28 +5,15 @@ use std::time::Duration;
 
 use super::script;
 use crate::Outcome;
-use crate::contest::{Contest, Story};
+use crate::contest::Contest;
+use crate::figures::{CLIENT, COMMANDS, Figure, P50, RATE, SERVER};
 use crate::kinds::{FLOOR, Kind, OURS, PLAIN, RSLOCK};
 use crate::nodes::Nodes;
-use crate::runner::{Goal, Readings, Round, Row, Unit, Workload, no_work};
+use crate::runner::{Goal, Readings, Round, Row, Workload, no_work};
 
 const LENGTH: Duration = Duration::from_millis(500);
 const KINDS: [&Kind; 4] = [&FLOOR, &OURS, &PLAIN, &RSLOCK];
 const TASKS: [usize; 3] = [1, 64, 256];
-
-/// What is said of every contest.
-struct Figure {
-    what: &'static str,
-    unit: Unit,
-    of: fn(&Story) -> f64,
-}
-
-const P50: Figure = Figure { what: "p50", unit: Unit::Nanos, of: |story| story.pairs.percentile(50) };
-const RATE: Figure = Figure { what: "pairs", unit: Unit::PerSecond, of: |story| story.rate };
-const CLIENT: Figure = Figure { what: "client CPU per pair", unit: Unit::Nanos, of: |story| story.client_cpu };
-const SERVER: Figure =
-    Figure { what: "server CPU per pair, all nodes", unit: Unit::Nanos, of: |story| story.server_cpu };
-const COMMANDS: Figure = Figure { what: "commands per pair and node", unit: Unit::Number, of: |story| story.commands };
 
 /// Which figures are told of contests of so many tasks, and beside whom.
 const TOLD: [(&Figure, &[usize], &Kind); 5] = [
