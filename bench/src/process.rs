@@ -3,8 +3,9 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
-use std::{env, fs, thread};
+use std::{env, fs};
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -41,6 +42,8 @@ pub(crate) struct Worker {
     process: Child,
     said: Receiver<io::Result<String>>,
     stdin: Option<ChildStdin>,
+    /// Its last complaint.
+    complaint: Option<JoinHandle<String>>,
 }
 
 impl Worker {
@@ -50,12 +53,14 @@ impl Worker {
     }
 
     pub(crate) fn spawn(command: &mut Command) -> Outcome<Self> {
-        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         let lines = BufReader::new(process.stdout.take().expect("BUG: piped")).lines();
         let stdin = process.stdin.take();
         let (tell, said) = channel();
         thread::spawn(move || lines.map_while(|line| tell.send(line).ok()).for_each(drop));
-        Ok(Self { process, said, stdin })
+        let complaints = BufReader::new(process.stderr.take().expect("BUG: piped")).lines();
+        let complaint = thread::spawn(move || complaints.map_while(Result::ok).last().unwrap_or_default());
+        Ok(Self { process, said, stdin, complaint: Some(complaint) })
     }
 
     /// Waits for its next word.
@@ -68,7 +73,7 @@ impl Worker {
         match self.said.recv_timeout(patience) {
             Ok(line) => Ok(Some(line?)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
-            Err(RecvTimeoutError::Disconnected) => Err("a worker ended too early".into()),
+            Err(RecvTimeoutError::Disconnected) => Err(self.complaint().into()),
         }
     }
 
@@ -76,9 +81,15 @@ impl Worker {
     pub(crate) fn hear_out(&mut self) -> Outcome<Vec<String>> {
         let said = self.said.iter().collect::<io::Result<Vec<_>>>()?;
         if !self.process.wait()?.success() {
-            return Err("a worker failed".into());
+            return Err(self.complaint().into());
         }
         Ok(said)
+    }
+
+    /// Why it ended, in its own words.
+    fn complaint(&mut self) -> String {
+        let words = self.complaint.take().and_then(|told| told.join().ok()).unwrap_or_default();
+        format!("ended too early: {}", words.trim_start_matches("fencepost-bench: "))
     }
 
     /// Lets it go on from [`await_leave`].

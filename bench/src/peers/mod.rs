@@ -12,6 +12,7 @@ use crate::Outcome;
 use crate::kinds::{Kind, OURS, PLAIN};
 use crate::nodes::Nodes;
 use crate::progress::Progress;
+use crate::site::foreign_versions;
 use scenario::Scenario;
 
 pub(crate) use report::Page;
@@ -61,7 +62,7 @@ pub(crate) fn run(quick: bool) -> Outcome<Page> {
         }
     }
     drop(progress);
-    let page = report::page(&showings, rounds);
+    let page = report::page(&showings, rounds, &foreign_versions()?);
     let ours = |entry: &&Entry| [OURS.name, PLAIN.name].contains(&entry.kind.name);
     let failed = showings.iter().flat_map(|showing| showing.entries.iter().filter(ours).map(move |e| (showing, e)));
     for (showing, entry) in failed {

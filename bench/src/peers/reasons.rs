@@ -2,7 +2,7 @@
 
 use super::scenario::{Case, Scenario};
 use crate::figures::{CLIENT, COMMANDS, Figure, GAP, GAP_99, P50, P99, RATE, SERVER, WAIT_99};
-use crate::kinds::{DISTRIBUTED_LOCK, Kind, REDIS_PY, RSLOCK};
+use crate::kinds::{DISTRIBUTED_LOCK, Kind};
 
 pub(super) struct Reason {
     applies: fn(Scenario, &Kind, &Figure) -> bool,
@@ -46,16 +46,18 @@ pub(super) const ALL: &[Reason] = &[
     Reason {
         applies: |scenario, _, figure| scenario.nodes == 1 && is(figure, &[&RATE, &P50, &P99]),
         text: "On one server the server's work is the bound, and a fenced acquire is a script where the peer sends SET NX. \
-               The row without a token is the same work as the peer's.",
+               The row without a token is the same work as the peer's. With one task each answer also crosses from our \
+               reading thread to the task that asked.",
     },
     Reason {
-        applies: |_, kind, figure| is(figure, &[&CLIENT]) && !is_kind(kind, &RSLOCK),
-        text: "Fewer threads: it runs on one thread, or waits for the server without waking another thread. Ours has a \
-               task that reads beside the one that asks, on two threads.",
+        applies: |_, _, figure| is(figure, &[&CLIENT]),
+        text: "Ours reads on a thread of its own, so that it works in every runtime and without any: each answer wakes a \
+               task on another thread. The peer reads where it asks. With many tasks one wake-up serves many answers, so \
+               this shows most with one task.",
     },
     Reason {
-        applies: |_, kind, _| is_kind(kind, &REDIS_PY),
-        text: "One socket per thread, written and read in the calling thread: nothing is shared, so nothing wakes up.",
+        applies: |_, _, figure| is(figure, &[&COMMANDS]),
+        text: "It goes on when a majority has answered and drops what it had not sent to the others by then.",
     },
     Reason {
         applies: |scenario, _, figure| scenario.nodes == 5 && is(figure, &[&RATE, &P50, &P99]),

@@ -15,7 +15,7 @@ pub(crate) struct Page {
     pub(crate) plots: Vec<(String, String)>,
 }
 
-pub(super) fn page(showings: &[Showing], rounds: usize) -> Page {
+pub(super) fn page(showings: &[Showing], rounds: usize, versions: &str) -> Page {
     let mut tables = String::new();
     let mut told = BTreeSet::new();
     let mut section = "";
@@ -32,7 +32,7 @@ pub(super) fn page(showings: &[Showing], rounds: usize) -> Page {
     }
     let rounds = if rounds == 1 { "one round".to_owned() } else { format!("medians of {rounds} interleaved rounds") };
     let mut text = format!(
-        "\nEvery figure is from {rounds}. Every peer has its defaults, except that it waits as long as it takes and has a \
+        "- peers of other languages: {versions}\n\nEvery figure is from {rounds}. Every peer has its defaults, except that it waits as long as it takes and has a \
          lease of 30 s. None of the peers has a fencing token: \"ours without a token\" does the same work, \"ours\" does \
          more. The raw floor and BLPOP are no locks, but what nobody can do without. A peer is *ahead* in a figure if it \
          is better than ours; how much is the median over the rounds, then comes the number of the reason. \"Hung\": \

@@ -100,9 +100,9 @@ impl Scenario {
     pub(super) fn run(self, kind: &'static Kind, nodes: &[Nodes; 2], quick: bool) -> Outcome<Story> {
         let ms = |full, short| Duration::from_millis(if quick { short } else { full });
         let contest = match self.case {
-            Case::Free(tasks) => Contest::uncontended(kind, tasks, ms(500, 200)),
-            Case::Wanted(waiters, processes) => Contest::contended(kind, processes, waiters, ms(2000, 700)),
-            Case::Stopped(tasks) | Case::Killed(tasks) => Contest::uncontended(kind, tasks, ms(1000, 300)),
+            Case::Free(tasks) => Contest::uncontended(kind, tasks, ms(400, 200)),
+            Case::Wanted(waiters, processes) => Contest::contended(kind, processes, waiters, ms(1500, 700)),
+            Case::Stopped(tasks) | Case::Killed(tasks) => Contest::uncontended(kind, tasks, ms(600, 300)),
         };
         let contest = Contest { patience: PATIENCE, ..contest };
         let fail: fn(&mut Nodes, usize) = match self.case {
