@@ -10,11 +10,11 @@ use std::process::id;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::Outcome;
 use crate::kinds::{self, Contender, Kind};
 use crate::nodes::{Nodes, Usage};
 use crate::process::{self, Worker, cpu, now, say};
 use crate::runner::Samples;
+use crate::{Outcome, interrupt};
 
 /// How the locks begin that each task has for itself.
 const OWN: &str = "own";
@@ -65,6 +65,7 @@ impl Contest {
     /// Starts the processes, and waits until they are warm.
     pub(crate) fn prepare(self, nodes: &Nodes) -> Outcome<Ready> {
         static CONTESTS: AtomicU64 = AtomicU64::new(0);
+        interrupt::check()?;
         // Nothing that an earlier contest left behind is in the way of a later one.
         let kind_of_lock = if self.shared { "shared" } else { OWN };
         let lock = format!("{kind_of_lock}-{}", CONTESTS.fetch_add(1, Ordering::Relaxed));

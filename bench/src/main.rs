@@ -11,6 +11,7 @@
 
 mod contest;
 mod figures;
+mod interrupt;
 mod kinds;
 mod nodes;
 mod peers;
@@ -66,6 +67,7 @@ fn measure(args: &[String]) -> Outcome<()> {
         [flag, name, rest @ ..] if flag == "--save" && !name.contains('/') => (Some(name.clone()), rest),
         names => (None, names),
     };
+    interrupt::watch()?;
     let site = Site::new()?;
     let mut text = site.heading(args)?;
     // A part of the workloads, or a quick look, is kept only if asked for.

@@ -3,6 +3,8 @@
 use std::io::{IsTerminal, Write, stderr};
 use std::time::{Duration, Instant};
 
+use crate::{Outcome, interrupt};
+
 const WIDTH: usize = 30;
 
 pub(crate) struct Progress {
@@ -17,14 +19,15 @@ impl Progress {
         Self { steps, done: 0, began: Instant::now(), shown: stderr().is_terminal() }
     }
 
-    /// The next step begins.
-    pub(crate) fn step(&mut self, what: &str) {
+    /// The next step begins, unless the run is to end.
+    pub(crate) fn step(&mut self, what: &str) -> Outcome<()> {
         if self.shown {
             let mut out = stderr().lock();
             let _ = write!(out, "\r\x1b[K{}", self.line(what, self.began.elapsed()));
             let _ = out.flush();
         }
         self.done += 1;
+        interrupt::check()
     }
 
     fn line(&self, what: &str, passed: Duration) -> String {

@@ -152,7 +152,7 @@ pub(crate) fn run(workload: &Workload, site: &Site, quick: bool) -> Outcome<Stri
     let mut all = Vec::new();
     let mut progress = Progress::new(rounds);
     for number in 1..=rounds {
-        progress.step(&format!("{name}, round {number}"));
+        progress.step(&format!("{name}, round {number}"))?;
         let mut readings = Readings::default();
         round(&mut readings)?;
         all.push(readings);

@@ -50,7 +50,7 @@ pub(crate) fn run(quick: bool) -> Outcome<Page> {
     for _ in 0..rounds {
         for Showing { scenario, entries } in &mut showings {
             for entry in entries {
-                progress.step(&format!("{}: {}", scenario.title(), entry.kind.name));
+                progress.step(&format!("{}: {}", scenario.title(), entry.kind.name))?;
                 // What failed once would only take its time again.
                 if entry.failed.is_none() {
                     match scenario.run(entry.kind, &nodes, quick) {
