@@ -13,6 +13,7 @@ from pottery import Redlock
 
 TTL = 30
 WARM_NS = 150_000_000
+GRACE_NS = 2_000_000_000
 
 kind, addresses, tasks, shared, hold_micros, length_micros = sys.argv[1:]
 # More links than its default pool has: 256 threads would only see errors.
@@ -26,37 +27,37 @@ def lock_of(name):
     return Redlock(key=name, masters=frozenset(clients), auto_release_time=TTL)
 
 
-def take_turns(lines, task, name, hold, end):
+def take_turns(task, name, hold, end, lines, asked):
     lock = lock_of(name)
     while time.monotonic_ns() < end:
-        asked = time.monotonic_ns()
+        asked[task] = time.monotonic_ns()
         lock.acquire()
         start = time.monotonic_ns()
         if hold:
             time.sleep(hold)
         until = time.monotonic_ns()
         lock.release()
-        lines.append(f"{task} {asked} {start} {until} {time.monotonic_ns()} 0")
+        lines.append(f"{task} {asked[task]} {start} {until} {time.monotonic_ns()} 0")
 
 
 def all_turns(shared, hold, length):
-    lines, failures = [], []
+    lines, asked, failures = [], [time.monotonic_ns()] * int(tasks), []
     end = time.monotonic_ns() + length
 
     def run(task):
         try:
-            take_turns(lines, task, f"{shared}-{task}" if shared.startswith("own") else shared, hold, end)
+            take_turns(task, f"{shared}-{task}" if shared.startswith("own") else shared, hold, end, lines, asked)
         except Exception as failure:
             failures.append(failure)
 
-    threads = [threading.Thread(target=run, args=[task]) for task in range(int(tasks))]
+    threads = [threading.Thread(target=run, args=[task], daemon=True) for task in range(int(tasks))]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(max(0, end + GRACE_NS - time.monotonic_ns()) / 1e9)
     if failures:
         raise failures[0]
-    return lines
+    return list(lines) + [f"stuck {asked[task]}" for task, thread in enumerate(threads) if thread.is_alive()]
 
 
 def main():
@@ -67,6 +68,8 @@ def main():
     lines = all_turns(shared, int(hold_micros) / 1e6, int(length_micros) * 1000)
     used = time.process_time_ns() - before
     print("\n".join([*lines, f"cpu {used}", "end"]), flush=True)
+    # Threads that still wait keep nobody here.
+    os._exit(0)
 
 
 main()

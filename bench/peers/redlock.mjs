@@ -10,8 +10,10 @@ const library = require(name);
 const Redlock = library.default ?? library;
 
 const TTL_MS = 30_000;
-const WARM_NS = 150_000_000n;
+const WARM_MS = 150;
+const GRACE_MS = 2000;
 const now = () => process.hrtime.bigint();
+const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 const clients = addresses.split(",").map((address) => new Redis(`redis://${address}`));
 // What one node says does not matter, a quorum does; without a listener either would end the process.
@@ -20,33 +22,35 @@ clients.forEach((client) => client.on("error", () => {}));
 const redlock = new Redlock(clients, { retryCount: -1 });
 redlock.on("error", () => {});
 
-async function takeTurns(lines, task, lock, hold, end) {
+async function takeTurns(task, lock, hold, end, state) {
   while (now() < end) {
-    const asked = now();
+    state.asked = now();
     const held = await redlock.acquire([lock], TTL_MS);
     const from = now();
-    if (hold > 0) await new Promise((resolve) => setTimeout(resolve, hold));
+    if (hold > 0) await sleep(hold);
     const until = now();
     // A release that finds no quorum throws; it is tried once, as a caller would.
     await redlock.release(held).catch(() => {});
-    lines.push(`${task} ${asked} ${from} ${until} ${now()} 0`);
+    state.lines.push(`${task} ${state.asked} ${from} ${until} ${now()} 0`);
   }
+  state.over = true;
 }
 
-async function allTurns(shared, hold, length) {
-  const [lines, end] = [[], now() + length];
-  const all = Array.from({ length: Number(tasks) }, (_, task) =>
-    takeTurns(lines, task, shared.startsWith("own") ? `${shared}-${task}` : shared, hold, end));
-  await Promise.all(all);
-  return lines;
+async function allTurns(shared, hold, lengthMs) {
+  const end = now() + BigInt(Math.round(lengthMs * 1e6));
+  const states = Array.from({ length: Number(tasks) }, () => ({ lines: [], asked: now(), over: false }));
+  const lock = (task) => (shared.startsWith("own") ? `${shared}-${task}` : shared);
+  const all = states.map((state, task) => takeTurns(task, lock(task), hold, end, state));
+  await Promise.race([Promise.all(all), sleep(lengthMs + GRACE_MS)]);
+  return states.flatMap(({ lines, asked, over }) => (over ? lines : [...lines, `stuck ${asked}`]));
 }
 
-await allTurns(shared.startsWith("own") ? shared : `own-warm-${process.pid}`, 0, WARM_NS);
+await allTurns(shared.startsWith("own") ? shared : `own-warm-${process.pid}`, 0, WARM_MS);
 console.log("ready");
 process.stdin.resume();
 await once(process.stdin, "end");
 const before = process.cpuUsage();
-const lines = await allTurns(shared, Number(holdMicros) / 1000, BigInt(lengthMicros) * 1000n);
+const lines = await allTurns(shared, Number(holdMicros) / 1000, Number(lengthMicros) / 1000);
 const used = process.cpuUsage(before);
 lines.push(`cpu ${(used.user + used.system) * 1000}`, "end", "");
 process.stdout.write(lines.join("\n"), () => process.exit());

@@ -3,7 +3,8 @@
 //! A process of a contest is this program again, or a program of `peers/`. Both get the same words: the servers, how
 //! many tasks, the lock that all share (`own…`: the start of each task's own), how long to hold and how long to go on, in microseconds. They
 //! say `ready` when they are connected and warm, go on when their input ends, and tell afterwards of every turn: task,
-//! asked, from, until, done (nanoseconds of the monotonic clock) and token. Then their CPU time, and `end`.
+//! asked, from, until, done (nanoseconds of the monotonic clock) and token. A task whose last turn is not over some time
+//! after the end is `stuck` since it asked, and abandoned. Then their CPU time, and `end`.
 
 use std::collections::HashMap;
 use std::process::id;
@@ -23,6 +24,8 @@ pub(crate) const NAME: &str = "contest";
 /// For how long everyone runs before it counts: links, caches, compilers at run time.
 const WARM: Duration = Duration::from_millis(150);
 const PATIENCE: Duration = Duration::from_secs(20);
+/// How long after the end a task may take for its last turn.
+const GRACE: Duration = Duration::from_secs(2);
 
 /// Who runs where, and for how long.
 #[derive(Clone, Copy)]
@@ -110,7 +113,7 @@ impl Running {
     /// Waits for the end and puts together what everyone tells.
     pub(crate) fn story(mut self, nodes: &Nodes) -> Outcome<Story> {
         let end = self.began + nanos(self.contest.length);
-        let (mut turns, mut client_cpu) = (Vec::new(), 0);
+        let (mut turns, mut stuck, mut client_cpu) = (Vec::new(), Vec::new(), 0);
         for (number, worker) in self.workers.iter_mut().enumerate() {
             loop {
                 let left = Duration::from_nanos(end.saturating_sub(now())) + self.contest.patience;
@@ -118,6 +121,7 @@ impl Running {
                 let words: Vec<&str> = line.split(' ').collect();
                 match words[..] {
                     ["end"] => break,
+                    ["stuck", since] => stuck.push(since.parse()?),
                     ["cpu", used] => client_cpu += used.parse::<u64>()?,
                     [task, asked, from, until, done, token] => turns.push(Turn {
                         waiter: number * self.contest.tasks + task.parse::<usize>()?,
@@ -133,7 +137,11 @@ impl Running {
         }
         let used = nodes.usage(self.contest.kind.sets) - self.before;
         turns.sort_unstable_by_key(|turn| turn.from);
-        self.contest.judge(&turns, end, client_cpu as f64, used, nodes.count())
+        self.contest.hangs(&turns, &stuck, end)?;
+        let mut story = self.contest.judge(&turns, end, client_cpu as f64, used, nodes.count())?;
+        // They waited at least until the end.
+        story.waits.extend(stuck.iter().map(|since| end.saturating_sub(*since)));
+        Ok(story)
     }
 }
 
@@ -211,6 +219,13 @@ impl Contest {
         let squares: f64 = shares.values().map(|share| share * share).sum();
         story.jain = (counted.len() as f64).powi(2) / (self.tasks as f64 * squares);
         Ok(story)
+    }
+
+    /// Nobody waits for a free lock; one that many want may leave somebody waiting, but not everybody.
+    fn hangs(&self, turns: &[Turn], stuck: &[u64], end: u64) -> Outcome<()> {
+        let late = end - nanos(self.length) / 2;
+        let goes_on = self.shared && turns.iter().any(|turn| turn.from > late);
+        if turns.is_empty() || !(stuck.is_empty() || goes_on) { Err(Box::new(Hung)) } else { Ok(()) }
     }
 
     /// Two holders at once, or a token that does not rise, end the measurement.
@@ -292,16 +307,26 @@ pub(crate) async fn all_turns<C: Contender>(
 }
 
 async fn take_turns(mut contender: impl Contender, number: usize, hold: Duration, end: u64) -> Outcome<Vec<String>> {
-    let mut turns = Vec::new();
-    while now() < end {
-        let asked = now();
-        let (held, token) = contender.turn(keep(hold)).await?;
-        turns.push((asked, held, now(), token));
-    }
+    let (mut turns, mut asked) = (Vec::new(), now());
+    let all = async {
+        while now() < end {
+            asked = now();
+            let (held, token) = contender.turn(keep(hold)).await?;
+            turns.push((asked, held, now(), token));
+        }
+        Outcome::Ok(())
+    };
+    let left = Duration::from_nanos(end.saturating_sub(now()));
+    let over = tokio::time::timeout(left + GRACE, all).await;
     let line = |(asked, held, done, token): (u64, Held, u64, u64)| {
         format!("{number} {asked} {} {} {done} {token}", held.from, held.until)
     };
-    Ok(turns.into_iter().map(line).collect())
+    let mut lines: Vec<String> = turns.into_iter().map(line).collect();
+    match over {
+        Ok(over) => over?,
+        Err(_) => lines.push(format!("stuck {asked}")),
+    }
+    Ok(lines)
 }
 
 /// From when to when the lock was held.

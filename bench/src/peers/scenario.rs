@@ -10,7 +10,7 @@ use crate::kinds::{
 };
 use crate::nodes::Nodes;
 
-/// After its time a contest may go on for so long; then it hangs.
+/// A process that does not even tell its tale by then hangs.
 const PATIENCE: Duration = Duration::from_secs(6);
 /// Who fails, if one of five does.
 const LAST: usize = 4;
