@@ -44,18 +44,20 @@ pub(crate) fn run(quick: bool) -> Outcome<Page> {
     let new = |kind| Entry { kind, rounds: Vec::new(), failed: None };
     let showing = |scenario: Scenario| Showing { entries: scenario.kinds().into_iter().map(new).collect(), scenario };
     let mut showings: Vec<Showing> = scenario::all(quick).into_iter().map(showing).collect();
-    let steps: usize = showings.iter().map(|showing| showing.entries.len()).sum();
+    let steps: usize = showings.iter().map(|showing| showing.entries.len() * showing.scenario.turns()).sum();
     let mut progress = Progress::new(steps * rounds);
     let nodes = [Nodes::start(1, "")?, Nodes::start(5, "")?];
     for _ in 0..rounds {
         for Showing { scenario, entries } in &mut showings {
-            for entry in entries {
-                progress.step(&format!("{}: {}", scenario.title(), entry.kind.name))?;
-                // What failed once would only take its time again.
-                if entry.failed.is_none() {
-                    match scenario.run(entry.kind, &nodes, quick) {
-                        Ok(story) => entry.rounds.push(scenario.figures().iter().map(|f| (f.of)(&story)).collect()),
-                        Err(error) => entry.failed = Some(error.to_string()),
+            for _ in 0..scenario.turns() {
+                for entry in &mut *entries {
+                    progress.step(&format!("{}: {}", scenario.title(), entry.kind.name))?;
+                    // What failed once would only take its time again.
+                    if entry.failed.is_none() {
+                        match scenario.run(entry.kind, &nodes, quick) {
+                            Ok(story) => entry.rounds.push(scenario.figures().iter().map(|f| (f.of)(&story)).collect()),
+                            Err(error) => entry.failed = Some(error.to_string()),
+                        }
                     }
                 }
             }

@@ -30,7 +30,10 @@ pub(super) fn page(showings: &[Showing], rounds: usize, versions: &str) -> Page 
         behind += ahead;
         rows += peers;
     }
-    let rounds = if rounds == 1 { "one round".to_owned() } else { format!("medians of {rounds} interleaved rounds") };
+    let rounds = match rounds {
+        1 => "one round (of four turns with one task)".to_owned(),
+        _ => format!("the median of {rounds} interleaved rounds (of four turns each with one task)"),
+    };
     let mut text = format!(
         "- peers of other languages: {versions}\n\nEvery figure is from {rounds}. Every peer has its defaults, except that it waits as long as it takes and has a \
          lease of 30 s. None of the peers has a fencing token: \"ours without a token\" does the same work, \"ours\" does \

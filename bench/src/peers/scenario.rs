@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::Outcome;
-use crate::contest::{Contest, Story};
+use crate::contest::{Contest, Story, turns};
 use crate::figures::{CLIENT, COMMANDS, Figure, GAP, GAP_99, JAIN, OTHERS, P50, P99, RATE, SERVER, WAIT_99};
 use crate::kinds::{
     BLPOP, DISTRIBUTED_LOCK, FLOOR, Kind, OURS, PLAIN, POTTERY, REDIS_LOCK, REDIS_PY, REDLOCK_4, REDLOCK_5, RSLOCK,
@@ -66,6 +66,14 @@ impl Scenario {
         floor.into_iter().chain(all).chain(single).collect()
     }
 
+    /// How often everyone runs in a round.
+    pub(super) fn turns(self) -> usize {
+        match self.case {
+            Case::Free(tasks) | Case::Stopped(tasks) | Case::Killed(tasks) => turns(tasks) as usize,
+            Case::Wanted(..) => 1,
+        }
+    }
+
     /// What is told of them. The first is what the scenario is about.
     pub(super) fn figures(self) -> &'static [&'static Figure] {
         match self.case {
@@ -100,9 +108,11 @@ impl Scenario {
     pub(super) fn run(self, kind: &'static Kind, nodes: &[Nodes; 2], quick: bool) -> Outcome<Story> {
         let ms = |full, short| Duration::from_millis(if quick { short } else { full });
         let contest = match self.case {
-            Case::Free(tasks) => Contest::uncontended(kind, tasks, ms(400, 200)),
+            Case::Free(tasks) => Contest::uncontended(kind, tasks, ms(400, 200) / turns(tasks)),
             Case::Wanted(waiters, processes) => Contest::contended(kind, processes, waiters, ms(1500, 700)),
-            Case::Stopped(tasks) | Case::Killed(tasks) => Contest::uncontended(kind, tasks, ms(600, 300)),
+            Case::Stopped(tasks) | Case::Killed(tasks) => {
+                Contest::uncontended(kind, tasks, ms(600, 300) / turns(tasks))
+            }
         };
         let contest = Contest { patience: PATIENCE, ..contest };
         let fail: fn(&mut Nodes, usize) = match self.case {
