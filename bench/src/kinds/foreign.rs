@@ -8,35 +8,15 @@ use super::Kind;
 use crate::Outcome;
 use crate::contest::Task;
 
-/// In version 4 and 5 a script sets the key.
-pub(crate) const REDLOCK_4: Kind = Kind {
-    name: "redlock 4 (Node)",
-    fenced: false,
-    sets: false,
-    program: Some(|| node("redlock4")),
-    run: is_another_program,
-};
-pub(crate) const REDLOCK_5: Kind = Kind {
-    name: "redlock 5 (Node)",
-    fenced: false,
-    sets: false,
-    program: Some(|| node("redlock5")),
-    run: is_another_program,
-};
-pub(crate) const POTTERY: Kind = Kind {
-    name: "pottery (Python)",
-    fenced: false,
-    sets: true,
-    program: Some(|| python("pottery")),
-    run: is_another_program,
-};
-pub(crate) const REDIS_PY: Kind = Kind {
-    name: "redis-py (Python)",
-    fenced: false,
-    sets: true,
-    program: Some(|| python("redis-py")),
-    run: is_another_program,
-};
+/// Its scripts set the key.
+pub(crate) const REDLOCK_4: Kind = foreign("redlock 4 (Node)", false, || node("redlock4"));
+pub(crate) const REDLOCK_5: Kind = foreign("redlock 5 (Node)", false, || node("redlock5"));
+pub(crate) const POTTERY: Kind = foreign("pottery (Python)", true, || python("pottery"));
+pub(crate) const REDIS_PY: Kind = foreign("redis-py (Python)", true, || python("redis-py"));
+
+const fn foreign(name: &'static str, sets: bool, program: fn() -> Outcome<Command>) -> Kind {
+    Kind { name, fenced: false, sets, program: Some(program), run: is_another_program }
+}
 
 const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers");
 

@@ -47,7 +47,7 @@ pub(super) fn lines(title: &str, at: &str, places: &[String], lines: &[(&str, Ve
     let _ = writeln!(svg, "<text x=\"{middle}\" y=\"{}\" text-anchor=\"middle\">{at}</text>", BOTTOM + 40.0);
     for (number, (name, values)) in lines.iter().enumerate() {
         let colour = COLOURS[number % COLOURS.len()];
-        let width = if name.starts_with("ours") { 4 } else { 1 };
+        let width = if name.starts_with("ours") { 4.0 } else { 1.5 };
         let points: Vec<(f64, f64)> =
             values.iter().enumerate().filter_map(|(place, value)| Some((x(place), y((*value)?)))).collect();
         let path: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();

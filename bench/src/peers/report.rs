@@ -36,8 +36,8 @@ pub(super) fn page(showings: &[Showing], rounds: usize, versions: &str) -> Page 
     };
     let mut text = format!(
         "- peers of other languages: {versions}\n\nEvery figure is from {rounds}. Every peer has its defaults, except that it waits as long as it takes and has a \
-         lease of 30 s. None of the peers has a fencing token: \"ours without a token\" does the same work, \"ours\" does \
-         more. The raw floor and BLPOP are no locks, but what nobody can do without. A peer is *ahead* in a figure if it \
+         lease of 30 s. None of the peers has a fencing token: \"ours without a token\" does the same work (its waiters poll, \
+         too), \"ours\" does more. The raw floor and BLPOP are no locks, but what nobody can do without. A peer is *ahead* in a figure if it \
          is better than ours; how much is the median over the rounds, then comes the number of the reason. \"Hung\": \
          with free locks a task was not done 2 s after the end, with waiters nobody had the lock in the second half. In {behind} of {rows} rows a peer is ahead in at least one figure.\n"
     );

@@ -69,8 +69,8 @@ impl Scenario {
     /// How often everyone runs in a round.
     pub(super) fn turns(self) -> usize {
         match self.case {
-            Case::Free(tasks) | Case::Stopped(tasks) | Case::Killed(tasks) => turns(tasks) as usize,
-            Case::Wanted(..) => 1,
+            Case::Free(tasks) => turns(tasks) as usize,
+            _ => 1,
         }
     }
 
@@ -110,9 +110,7 @@ impl Scenario {
         let contest = match self.case {
             Case::Free(tasks) => Contest::uncontended(kind, tasks, ms(400, 200) / turns(tasks)),
             Case::Wanted(waiters, processes) => Contest::contended(kind, processes, waiters, ms(1500, 700)),
-            Case::Stopped(tasks) | Case::Killed(tasks) => {
-                Contest::uncontended(kind, tasks, ms(600, 300) / turns(tasks))
-            }
+            Case::Stopped(tasks) | Case::Killed(tasks) => Contest::uncontended(kind, tasks, ms(600, 300)),
         };
         let contest = Contest { patience: PATIENCE, ..contest };
         let fail: fn(&mut Nodes, usize) = match self.case {
