@@ -3,14 +3,24 @@
 //! The parts, in reading order:
 //! - `workloads`: what is measured, one file each;
 //! - `runner`: rounds, medians, the table;
+//! - `contest`: tasks that lock and unlock, one loop for all `kinds` of locks on Redis `nodes`;
+//! - `peers`: all lock libraries in one run, with a page of its own;
 //! - `process`: this program again, as another process;
 //! - `raw_commits`: the baseline of everything that is stored in a file;
 //! - `site`: the folder to measure in, and the facts about the machine.
 
+mod contest;
+mod figures;
+mod interrupt;
+mod kinds;
+mod nodes;
+mod peers;
 mod process;
+mod progress;
 mod raw_commits;
 mod runner;
 mod site;
+mod wire;
 mod workloads;
 
 use std::process::ExitCode;
@@ -24,12 +34,19 @@ type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 /// Where a run of all workloads is kept.
 const ALL: &str = "foundation";
-const USAGE: &str = "usage: fencepost-bench [--save NAME] [WORKLOAD…]";
+/// In the place of a workload: all lock libraries in one run. It is kept under the same name.
+const PEERS: &str = "peers";
+const SETUP: &str = "--setup";
+const USAGE: &str = "usage: fencepost-bench [--quick] [--save NAME] [WORKLOAD…]
+       fencepost-bench [--quick] [--save NAME] peers
+       fencepost-bench --setup    (installs the peers of other languages)";
+const RESULTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/results");
 
 fn main() -> ExitCode {
     let args: Vec<String> = env::args().skip(1).collect();
     let done = match args.split_first() {
         Some((first, rest)) if first == process::WORKER => workloads::work(rest),
+        Some((first, [])) if first == SETUP => kinds::install(),
         _ => measure(&args),
     };
     match done {
@@ -42,33 +59,40 @@ fn main() -> ExitCode {
 }
 
 fn measure(args: &[String]) -> Outcome<()> {
-    let (save, chosen) = choose(args)?;
-    let site = Site::new()?;
-    let mut text = site.heading(args)?;
-    for workload in chosen {
-        text.push_str(&runner::run(workload, &site)?);
-    }
-    text.push_str(&site.closing()?);
-    print!("{text}");
-    if let Some(name) = save {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/results");
-        fs::create_dir_all(folder)?;
-        fs::write(format!("{folder}/{name}.md"), text)?;
-    }
-    Ok(())
-}
-
-/// Which workloads, and under which name to keep what they say. A part of them is kept only if asked for.
-fn choose(args: &[String]) -> Outcome<(Option<String>, Vec<&'static Workload>)> {
-    let (save, names) = match args {
+    let (quick, args_left) = match args {
+        [flag, rest @ ..] if flag == "--quick" => (true, rest),
+        args => (false, args),
+    };
+    let (save, names) = match args_left {
         [flag, name, rest @ ..] if flag == "--save" && !name.contains('/') => (Some(name.clone()), rest),
         names => (None, names),
     };
-    if names.is_empty() {
-        return Ok((save.or(Some(ALL.to_owned())), workloads::ALL.iter().collect()));
+    interrupt::watch()?;
+    let site = Site::new()?;
+    let mut text = site.heading(args)?;
+    // A part of the workloads, or a quick look, is kept only if asked for.
+    let kept = |name: &str| save.clone().or((!quick).then(|| name.to_owned()));
+    let save = if names == [PEERS] {
+        let page = peers::run(quick)?;
+        text += &page.text;
+        let save = kept(PEERS);
+        for (name, picture) in page.plots.iter().filter(|_| save.is_some()) {
+            fs::write(format!("{RESULTS}/peers-{name}.svg"), picture)?;
+        }
+        save
+    } else {
+        let all: Vec<String> = workloads::ALL.iter().map(|workload| workload.name.to_owned()).collect();
+        for name in if names.is_empty() { &all } else { names } {
+            text += &runner::run(find(name)?, &site, quick)?;
+        }
+        if names.is_empty() { kept(ALL) } else { save }
+    };
+    text += &site.closing()?;
+    print!("{text}");
+    if let Some(name) = save {
+        fs::write(format!("{RESULTS}/{name}.md"), text)?;
     }
-    let chosen: Outcome<Vec<&Workload>> = names.iter().map(|name| find(name)).collect();
-    Ok((save, chosen?))
+    Ok(())
 }
 
 fn find(name: &str) -> Outcome<&'static Workload> {

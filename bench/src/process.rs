@@ -1,9 +1,11 @@
-//! This program again, as another process that takes part in a workload.
+//! This program again, as another process that takes part in a workload; other programs likewise.
 
-use std::io::{BufRead, BufReader, Lines, Read, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
-use std::{env, fs, io};
+use std::{env, fs};
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -11,43 +13,83 @@ use crate::Outcome;
 
 /// The first argument of a worker.
 pub(crate) const WORKER: &str = "--worker";
+/// A worker of a workload that says nothing for so long is broken.
+const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Nanoseconds on a clock that all processes of the machine share.
+/// Nanoseconds on a clock that all processes of the machine share, in whatever language.
 pub(crate) fn now() -> u64 {
-    let time = clock_gettime(ClockId::Boottime);
-    u64::try_from(time.tv_sec).unwrap_or_default() * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or_default()
+    u64::try_from(time(ClockId::Monotonic).as_nanos()).unwrap_or_default()
+}
+
+/// The CPU time of this process so far, with all threads that it had.
+pub(crate) fn cpu() -> Duration {
+    time(ClockId::ProcessCPUTime)
+}
+
+fn time(clock: ClockId) -> Duration {
+    Duration::try_from(clock_gettime(clock)).unwrap_or_default()
+}
+
+/// This program, about to be a worker.
+pub(crate) fn again() -> Outcome<Command> {
+    let mut command = Command::new(env::current_exe()?);
+    command.arg(WORKER);
+    Ok(command)
 }
 
 /// Another process. It ends, at the latest, when this is dropped.
 pub(crate) struct Worker {
     process: Child,
-    said: Lines<BufReader<ChildStdout>>,
+    said: Receiver<io::Result<String>>,
     stdin: Option<ChildStdin>,
+    /// Its last complaint.
+    complaint: Option<JoinHandle<String>>,
 }
 
 impl Worker {
     /// Starts this program in the part that the workload's `work` plays.
     pub(crate) fn start(workload: &str, args: &[&str]) -> Outcome<Self> {
-        let mut command = Command::new(env::current_exe()?);
-        command.args([WORKER, workload]).args(args).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut process = command.spawn()?;
-        let said = BufReader::new(process.stdout.take().expect("BUG: piped")).lines();
+        Self::spawn(again()?.arg(workload).args(args))
+    }
+
+    pub(crate) fn spawn(command: &mut Command) -> Outcome<Self> {
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        let lines = BufReader::new(process.stdout.take().expect("BUG: piped")).lines();
         let stdin = process.stdin.take();
-        Ok(Self { process, said, stdin })
+        let (tell, said) = channel();
+        thread::spawn(move || lines.map_while(|line| tell.send(line).ok()).for_each(drop));
+        let complaints = BufReader::new(process.stderr.take().expect("BUG: piped")).lines();
+        let complaint = thread::spawn(move || complaints.map_while(Result::ok).last().unwrap_or_default());
+        Ok(Self { process, said, stdin, complaint: Some(complaint) })
     }
 
     /// Waits for its next word.
     pub(crate) fn hear(&mut self) -> Outcome<String> {
-        Ok(self.said.next().ok_or("a worker ended too early")??)
+        Ok(self.hear_within(PATIENCE)?.ok_or("a worker says nothing")?)
+    }
+
+    /// Waits for its next word; `None` if none comes in time.
+    pub(crate) fn hear_within(&mut self, patience: Duration) -> Outcome<Option<String>> {
+        match self.said.recv_timeout(patience) {
+            Ok(line) => Ok(Some(line?)),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err(self.complaint().into()),
+        }
     }
 
     /// Everything it says until its end.
     pub(crate) fn hear_out(&mut self) -> Outcome<Vec<String>> {
-        let said = self.said.by_ref().collect::<io::Result<Vec<_>>>()?;
+        let said = self.said.iter().collect::<io::Result<Vec<_>>>()?;
         if !self.process.wait()?.success() {
-            return Err("a worker failed".into());
+            return Err(self.complaint().into());
         }
         Ok(said)
+    }
+
+    /// Why it ended, in its own words.
+    fn complaint(&mut self) -> String {
+        let words = self.complaint.take().and_then(|told| told.join().ok()).unwrap_or_default();
+        format!("ended too early: {}", words.trim_start_matches("fencepost-bench: "))
     }
 
     /// Lets it go on from [`await_leave`].
@@ -62,25 +104,16 @@ impl Worker {
         Ok(())
     }
 
-    /// The CPU time of all its threads, user and system, since it started.
+    /// The CPU time of all its threads that are still there, user and system.
     pub(crate) fn cpu(&self) -> Outcome<Duration> {
-        cpu_of(&self.process.id().to_string())
+        let mut nanos = 0;
+        for thread in fs::read_dir(format!("/proc/{}/task", self.process.id()))? {
+            // Not `stat`, which counts in hundredths of a second: more than most of these threads use.
+            let text = fs::read_to_string(thread?.path().join("schedstat"))?;
+            nanos += text.split_whitespace().next().ok_or("an empty schedstat")?.parse::<u64>()?;
+        }
+        Ok(Duration::from_nanos(nanos))
     }
-}
-
-/// The CPU time of all threads of this process that are still there.
-pub(crate) fn cpu_of_this_process() -> Outcome<Duration> {
-    cpu_of("self")
-}
-
-fn cpu_of(process: &str) -> Outcome<Duration> {
-    let mut nanos = 0;
-    for thread in fs::read_dir(format!("/proc/{process}/task"))? {
-        // Not `stat`, which counts in hundredths of a second: more than most of these threads use.
-        let text = fs::read_to_string(thread?.path().join("schedstat"))?;
-        nanos += text.split_whitespace().next().ok_or("an empty schedstat")?.parse::<u64>()?;
-    }
-    Ok(Duration::from_nanos(nanos))
 }
 
 impl Drop for Worker {

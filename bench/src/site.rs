@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 use std::{env, fs};
 
 use tempfile::TempDir;
@@ -9,18 +10,22 @@ use tempfile::TempDir;
 use crate::Outcome;
 
 /// A folder on the disk of the build, gone at the end.
-pub(crate) struct Site(TempDir);
+pub(crate) struct Site {
+    folder: TempDir,
+    began: Instant,
+}
 
 impl Site {
     pub(crate) fn new() -> Outcome<Self> {
         let program = env::current_exe()?;
         let target = program.ancestors().nth(2).ok_or("this program is in no target folder")?;
-        Ok(Self(tempfile::Builder::new().prefix("b").rand_bytes(4).tempdir_in(target)?))
+        let folder = tempfile::Builder::new().prefix("b").rand_bytes(4).tempdir_in(target)?;
+        Ok(Self { folder, began: Instant::now() })
     }
 
     /// A file for locks that is not there yet.
     pub(crate) fn file(&self, name: &str) -> Outcome<String> {
-        let file = self.0.path().join(name).to_str().ok_or("the target folder's path is not UTF-8")?.to_owned();
+        let file = self.folder.path().join(name).to_str().ok_or("the target folder's path is not UTF-8")?.to_owned();
         // Where the socket's path does not fit, waiters poll, and something else would be measured.
         match file.len() + "-wake/0123456789abcdef".len() {
             length if length < 108 => Ok(file),
@@ -48,7 +53,8 @@ impl Site {
     }
 
     pub(crate) fn closing(&self) -> Outcome<String> {
-        Ok(format!("\nLoad after: {}.\n", load()?))
+        let seconds = self.began.elapsed().as_secs();
+        Ok(format!("\nIt took {}:{:02} minutes. Load after: {}.\n", seconds / 60, seconds % 60, load()?))
     }
 
     /// The type of the innermost mount that the folder is in.
@@ -58,7 +64,7 @@ impl Site {
             let mut words = line.split(' ').skip(1);
             Some((PathBuf::from(words.next()?), words.next()?.to_owned()))
         });
-        let around = mounts.filter(|(point, _)| self.0.path().starts_with(point));
+        let around = mounts.filter(|(point, _)| self.folder.path().starts_with(point));
         let innermost = around.max_by_key(|(point, _)| point.components().count());
         Ok(innermost.map(|(_, kind)| kind).ok_or("the folder is in no mount")?)
     }
@@ -80,9 +86,21 @@ fn versions() -> Outcome<String> {
         let version = entry.and_then(|entry| entry.lines().find_map(|line| line.strip_prefix("version = ")));
         format!("{name} {}", version.unwrap_or("unknown").trim_matches('"'))
     };
-    let rustc = said("rustc", &["--version"])?;
-    let sqlite = rusqlite::version();
-    Ok(format!("{rustc}, SQLite {sqlite}, {}, {}", locked("rusqlite"), locked("tokio")))
+    let crates = ["rusqlite", "tokio", "rslock", "redis-lock", "distributed-lock-redis"].map(locked).join(", ");
+    let redis = said("redis-server", &["--version"]).unwrap_or_default();
+    let redis = redis.split(' ').find_map(|word| word.strip_prefix("v=")).unwrap_or("none");
+    Ok(format!("{}, SQLite {}, Redis {redis}, {crates}", said("rustc", &["--version"])?, rusqlite::version()))
+}
+
+/// The peers of other languages, as their lock files have them.
+pub(crate) fn foreign_versions() -> Outcome<String> {
+    let packages = include_str!("../peers/package.json").lines().filter_map(|line| line.trim().split_once("\": \""));
+    let packages = packages.map(|(name, version)| (name.trim_matches('"'), version.trim_matches([',', '"'])));
+    let packages = packages.filter(|(name, _)| name.contains("redis") || name.starts_with("redlock"));
+    let packages = packages.map(|(name, version)| format!("{name} {}", version.trim_start_matches("npm:redlock@")));
+    let wheels = include_str!("../peers/requirements.txt").lines().map(|line| line.replace("==", " "));
+    let languages = [format!("Node {}", said("node", &["--version"])?), said("python3", &["--version"])?];
+    Ok(languages.into_iter().chain(packages).chain(wheels).collect::<Vec<_>>().join(", "))
 }
 
 /// The load averages over 1, 5 and 15 minutes.

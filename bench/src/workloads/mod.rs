@@ -1,14 +1,16 @@
 //! The workloads. A new one is a file here, and its line in both lists.
 
 mod contended;
+mod faults;
 mod handover;
 mod memory;
 mod redis;
+mod script;
 mod sqlite;
 mod waiting;
 
-use crate::Outcome;
 use crate::runner::Workload;
+use crate::{Outcome, contest};
 
 pub(crate) const ALL: &[Workload] = &[
     memory::WORKLOAD,
@@ -19,6 +21,8 @@ pub(crate) const ALL: &[Workload] = &[
     redis::FIVE,
     contended::ONE,
     contended::FIVE,
+    contended::LONG,
+    faults::WORKLOAD,
 ];
 
 pub(crate) fn find(name: &str) -> Option<&'static Workload> {
@@ -28,6 +32,9 @@ pub(crate) fn find(name: &str) -> Option<&'static Workload> {
 /// What this program does as another process: the part of the workload that is named first.
 pub(crate) fn work(args: &[String]) -> Outcome<()> {
     let (name, rest) = args.split_first().ok_or("a worker needs its workload")?;
+    if name == contest::NAME {
+        return contest::work(rest);
+    }
     let workload = find(name).ok_or_else(|| format!("no workload {name:?}"))?;
     (workload.work)(rest)
 }

@@ -29,12 +29,14 @@ pub(crate) const WORKLOAD: Workload = Workload {
     about: "One pair on a free lock in a fresh file, beside two commits by hand on the same file (WAL, synchronous=FULL, \
             BEGIN IMMEDIATE). Many tasks share commits.",
     rounds: 9,
-    rows: &[
-        Row::new(PAIR, Unit::Nanos).against(&[RAW]),
-        Row::new(RAW, Unit::Nanos),
-        Row::new(ONE, Unit::PerSecond),
-        Row::new(MANY, Unit::PerSecond).against(&[ONE]),
-    ],
+    rows: || {
+        vec![
+            Row::new(PAIR, Unit::Nanos).against(RAW),
+            Row::new(RAW, Unit::Nanos),
+            Row::new(ONE, Unit::PerSecond),
+            Row::new(MANY, Unit::PerSecond).against(ONE),
+        ]
+    },
     prepare,
     work: no_work,
 };
