@@ -8,6 +8,7 @@ use fencepost_core::store::{
     Turn, Waiter,
 };
 
+use crate::keys::Keys;
 use crate::scripts::Script;
 use crate::wire::{self, Value};
 
@@ -15,6 +16,8 @@ use crate::wire::{self, Value};
 pub(crate) const MARKER: &str = "fp:marker";
 /// Since when a node is on probation.
 pub(crate) const PROBATION: &str = "fp:probation";
+/// What is wrong with a cluster whose nodes are all there.
+pub(crate) const NOT_COVERED: &str = "not every slot has a master: see `redis-cli --cluster check`";
 const REVOKED: &str = "fp:revoked:";
 
 /// A call of a script: its keys and arguments, ready for the wire.
@@ -30,20 +33,25 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    fn new(script: Script, prefix: &str, name: &str) -> Self {
+    fn new(script: Script, keys: &Keys, name: &str) -> Self {
         let mut call = Self::empty(Some(script));
+        let (prefix, name) = (&keys.prefix, keys.written(name));
         call.key(format_args!("{prefix}{name}"));
         call.key(format_args!("fp:fence:{{{prefix}{name}}}"));
-        call.key(format_args!("{MARKER}"));
+        match keys.clustered {
+            false => call.key(format_args!("{MARKER}")),
+            // In another slot; the scripts ask for the time instead, and look at no third key.
+            true => call.key(format_args!("{prefix}{name}")),
+        }
         call.key(format_args!("fp:line:{{{prefix}{name}}}"));
         call.key(format_args!("fp:readers:{{{prefix}{name}}}"));
         call
     }
 
     /// A script that knows the lock's own key only.
-    fn plain(script: Script, prefix: &str, name: &str) -> Self {
+    fn plain(script: Script, keys: &Keys, name: &str) -> Self {
         let mut call = Self::empty(Some(script));
-        call.key(format_args!("{prefix}{name}"));
+        call.key(format_args!("{}{}", keys.prefix, keys.written(name)));
         call
     }
 
@@ -91,13 +99,12 @@ pub(crate) enum Read {
     Trouble(Trouble),
 }
 
-pub(crate) fn lock_key(prefix: &str, name: &str) -> String {
-    format!("{prefix}{name}")
-}
-
-/// The name in a fence key of this prefix.
-pub(crate) fn name_of_fence<'a>(prefix: &str, key: &'a str) -> Option<&'a str> {
-    key.strip_prefix("fp:fence:{")?.strip_suffix('}')?.strip_prefix(prefix)
+/// What the keys start with that remember who was thrown out of a lock.
+fn revoked(keys: &Keys, name: &str) -> String {
+    match keys.clustered {
+        false => REVOKED.to_owned(),
+        true => format!("{REVOKED}{{{}}}:", keys.lock(name)),
+    }
 }
 
 fn mode(claim: &Claim) -> &'static str {
@@ -129,9 +136,9 @@ fn place(claim: &Claim) -> (char, u64, u128) {
 }
 
 /// Puts a step about one lock into words. `clock` is what the node's clock says by now, as far as we know.
-pub(crate) fn call(prefix: &str, inbox: &str, clock: FencingToken, step: &Step) -> (Call, Meaning) {
+pub(crate) fn call(keys: &Keys, inbox: &str, clock: FencingToken, step: &Step) -> (Call, Meaning) {
     if let Some(claim) = step.claim().filter(|claim| !claim.fenced) {
-        return plain(prefix, claim, step);
+        return plain(keys, claim, step);
     }
     let since = |claim: &Claim| ms(claim.place().map_or(clock, |place| place.ticket.max(clock)));
     let ttl = |claim: &Claim| claim.ttl.as_millis();
@@ -139,7 +146,7 @@ pub(crate) fn call(prefix: &str, inbox: &str, clock: FencingToken, step: &Step) 
         Step::Acquire { claim, attempt, token, unify } => {
             let token = proposed(*token);
             let (turn, ticket, lease) = place(claim);
-            let call = Call::new(Script::Acquire, prefix, claim.name.as_str()).words([
+            let call = Call::new(Script::Acquire, keys, claim.name.as_str()).words([
                 format_args!("{}", claim.owner.expose()),
                 format_args!("{token}"),
                 format_args!("{attempt}|{}|{}", since(claim), claim.label),
@@ -156,8 +163,8 @@ pub(crate) fn call(prefix: &str, inbox: &str, clock: FencingToken, step: &Step) 
         }
         Step::Renew { claim, token } => {
             let owner = claim.owner.expose();
-            let mut call = Call::new(Script::Renew, prefix, claim.name.as_str());
-            call.key(format_args!("{REVOKED}{owner}"));
+            let mut call = Call::new(Script::Renew, keys, claim.name.as_str());
+            call.key(format_args!("{}{owner}", revoked(keys, claim.name.as_str())));
             let call = call.words([
                 format_args!("{owner}"),
                 format_args!("{token}"),
@@ -168,7 +175,7 @@ pub(crate) fn call(prefix: &str, inbox: &str, clock: FencingToken, step: &Step) 
             (call, Meaning::Renew)
         }
         Step::Release { claim, raise, pass, then } => {
-            let call = Call::new(Script::Release, prefix, claim.name.as_str());
+            let call = Call::new(Script::Release, keys, claim.name.as_str());
             let (owner, pass) = (claim.owner.expose(), proposed(*pass));
             let call = match raise {
                 Some(raise) => call.words([format_args!("{owner}"), format_args!("{raise}"), format_args!("{pass}")]),
@@ -191,7 +198,7 @@ pub(crate) fn call(prefix: &str, inbox: &str, clock: FencingToken, step: &Step) 
         }
         Step::GiveBack { claim, attempt, token, pass } => {
             let (turn, ticket, lease) = place(claim);
-            let call = Call::new(Script::GiveBack, prefix, claim.name.as_str()).words([
+            let call = Call::new(Script::GiveBack, keys, claim.name.as_str()).words([
                 format_args!("{}", claim.owner.expose()),
                 format_args!("{token}"),
                 format_args!("{attempt}|{}|{}", since(claim), claim.label),
@@ -207,24 +214,25 @@ pub(crate) fn call(prefix: &str, inbox: &str, clock: FencingToken, step: &Step) 
         }
         Step::Evict { name, above } => {
             let above = proposed(*above);
-            let call = Call::new(Script::Evict, prefix, name.as_str());
-            let words = [format_args!("{above}"), format_args!("{}", above.next()), format_args!("{REVOKED}")];
+            let call = Call::new(Script::Evict, keys, name.as_str());
+            let start = revoked(keys, name.as_str());
+            let words = [format_args!("{above}"), format_args!("{}", above.next()), format_args!("{start}")];
             (call.words(words), Meaning::Evict)
         }
-        Step::Inspect { name } => (Call::new(Script::Inspect, prefix, name.as_str()), Meaning::Inspect),
+        Step::Inspect { name } => (Call::new(Script::Inspect, keys, name.as_str()), Meaning::Inspect),
         Step::List { .. } => unreachable!("BUG: a listing is not one call"),
     }
 }
 
 /// The same for a lock that needs no token: `SET NX PX` and compare-and-delete, as every Redis lock has them.
-fn plain(prefix: &str, claim: &Claim, step: &Step) -> (Call, Meaning) {
+fn plain(keys: &Keys, claim: &Claim, step: &Step) -> (Call, Meaning) {
     let (name, owner, ttl) = (claim.name.as_str(), claim.owner.expose(), claim.ttl.as_millis());
-    let call = |script| Call::plain(script, prefix, name).words([format_args!("{owner}")]);
+    let call = |script| Call::plain(script, keys, name).words([format_args!("{owner}")]);
     match step {
         Step::Acquire { attempt: 1, token, .. } => {
             let words = [
                 format_args!("SET"),
-                format_args!("{prefix}{name}"),
+                format_args!("{}{}", keys.prefix, keys.written(name)),
                 format_args!("{owner}"),
                 format_args!("NX"),
                 format_args!("PX"),
@@ -345,7 +353,7 @@ fn waiter_of(value: &str, now: u64) -> Option<Waiter> {
 
 const PASSWORD_CURE: &str = "set ?password_file=, FENCEPOST_REDIS_PASSWORD or redis://USER:PASSWORD@HOST";
 const RIGHTS_CURE: &str =
-    "an ACL user needs scripts, INFO, the keys of the prefix and `fp:*`, the channels `fp:inbox:*`";
+    "an ACL user needs scripts, INFO, the keys of the prefix and `fp:*`, the channels `fp:inbox:*`; with `replicas` also WAIT";
 
 /// What an error reply means.
 pub(crate) fn trouble(text: &str) -> Trouble {
@@ -353,7 +361,7 @@ pub(crate) fn trouble(text: &str) -> Trouble {
     let kind = match code {
         "WRONGTYPE" => StoreErrorKind::OtherKind,
         "NOAUTH" | "NOPERM" | "WRONGPASS" => StoreErrorKind::Denied,
-        "READONLY" => StoreErrorKind::Misconfigured,
+        "READONLY" | "MOVED" | "CROSSSLOT" => StoreErrorKind::Misconfigured,
         "LOADING" | "BUSY" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" => StoreErrorKind::Unreachable,
         _ if text.contains("WRONGTYPE") => StoreErrorKind::OtherKind,
         _ if text.contains("READONLY") => StoreErrorKind::Misconfigured,
@@ -362,6 +370,7 @@ pub(crate) fn trouble(text: &str) -> Trouble {
     };
     let message = match (&kind, code) {
         (StoreErrorKind::OtherKind, _) => "the key is taken by something that is no string".to_owned(),
+        (_, "MOVED" | "CROSSSLOT") => "it is a node of a cluster: such a URL is redis+cluster://HOST:PORT".to_owned(),
         (StoreErrorKind::Misconfigured, _) => "it is a replica: name a master".to_owned(),
         (StoreErrorKind::Denied, "NOAUTH") => format!("it wants a password: {PASSWORD_CURE}"),
         (StoreErrorKind::Denied, "WRONGPASS") => format!("it does not know this user and password: {PASSWORD_CURE}"),
