@@ -11,7 +11,8 @@ pub(crate) type Ranges = Vec<(u16, u16, Address)>;
 pub(crate) fn ranges(value: &Value, asked: &Address) -> Option<Ranges> {
     let ranges = value.array()?.iter().map(|range| {
         let [first, last, master, ..] = range.array()? else { return None };
-        let slot = |value: &Value| value.number().and_then(|slot| u16::try_from(slot).ok()).filter(|slot| *slot < SLOTS);
+        let slot =
+            |value: &Value| value.number().and_then(|slot| u16::try_from(slot).ok()).filter(|slot| *slot < SLOTS);
         let [host, port, ..] = master.array()? else { return None };
         let port = u16::try_from(port.number()?).ok()?;
         Some((slot(first)?, slot(last)?, at(&host.text().unwrap_or_default(), port, asked)))

@@ -443,7 +443,8 @@ impl Driver {
             let mut unsent = Vec::new();
             let dialect = dialect(&server, if clustered { Trust::Judged } else { Trust::Marker });
             let expected = greeting::equip(&mut unsent, dialect, &trust);
-            let greeting = Greeting { socket, deadline, unsent, replies: Vec::new(), expected, equipping: true, dialect };
+            let greeting =
+                Greeting { socket, deadline, unsent, replies: Vec::new(), expected, equipping: true, dialect };
             self.greet(number, greeting);
         }
     }
@@ -472,7 +473,9 @@ impl Driver {
         };
         match verdict {
             // Nothing in its scripts would know: it gets those that refuse.
-            Err(Trouble { kind: StoreErrorKind::Quarantined { .. }, .. }) if greeting.dialect.trust == Trust::Judged => {
+            Err(Trouble { kind: StoreErrorKind::Quarantined { .. }, .. })
+                if greeting.dialect.trust == Trust::Judged =>
+            {
                 let dialect = Dialect { trust: Trust::Never, ..greeting.dialect };
                 let mut unsent = Vec::new();
                 let expected = greeting::equip(&mut unsent, dialect, &[]);
@@ -500,7 +503,11 @@ impl Driver {
         peer.link.clone().compare_clocks({
             let clock = self.clock.clone();
             // Of a cluster all have to be there: the search tells when.
-            move |up| if !one_of_many { settled.set(number, up, clock.now()) }
+            move |up| {
+                if !one_of_many {
+                    settled.set(number, up, clock.now())
+                }
+            }
         });
         peer.link.listeners.hint_all();
     }

@@ -246,7 +246,8 @@ impl Fleet {
                 self.park(step, reply, again, None, Duration::ZERO, reason);
             }
             None => {
-                let reason = Trouble::new(StoreErrorKind::Unreachable, "no node of the cluster has the slot of this lock");
+                let reason =
+                    Trouble::new(StoreErrorKind::Unreachable, "no node of the cluster has the slot of this lock");
                 self.suspect_map();
                 self.park(step, reply, again, None, Duration::ZERO, reason);
             }
@@ -362,7 +363,8 @@ impl Fleet {
     /// Why it cannot be used.
     pub(crate) fn trouble(&self) -> Trouble {
         let links: Vec<Arc<Link>> = self.inner().members.iter().map(|member| member.link.clone()).collect();
-        let troubles = links.iter().filter(|link| !link.is_up()).map(|link| (link.label.clone(), link.state().trouble.clone()));
+        let troubles =
+            links.iter().filter(|link| !link.is_up()).map(|link| (link.label.clone(), link.state().trouble.clone()));
         let mut troubles: Vec<(String, Trouble)> = troubles.collect();
         // What somebody has to mend comes first.
         troubles.sort_by_key(|(_, trouble)| trouble.kind.outcome_unknown());
@@ -420,8 +422,7 @@ impl Store for FleetNode {
 
     /// The middle one of the masters' clocks: all clients see the same.
     fn clock(&self) -> Option<FencingToken> {
-        let mut clocks: Vec<FencingToken> =
-            self.fleet.links().iter().filter_map(|link| link.server_clock()).collect();
+        let mut clocks: Vec<FencingToken> = self.fleet.links().iter().filter_map(|link| link.server_clock()).collect();
         clocks.sort_unstable();
         clocks.get(clocks.len() / 2).copied()
     }

@@ -31,9 +31,9 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 
+use driver::Started;
 use fencepost_core::store::{Clock, Opening, Store, StoreError, StoreErrorKind, connect_async};
 use fencepost_core::{Connect, Invalid};
-use driver::Started;
 use fleet::FleetNode;
 use url::{Config, Deployment};
 
@@ -78,8 +78,7 @@ pub async fn init(scheme: &str, rest: &str) -> Result<(), StoreError> {
     let mut config = Config::parse(scheme, rest).map_err(|invalid| wrong(invalid.to_string()))?;
     config.trust_all = true;
     let clock = Clock::system().map_err(|error| wrong(error.to_string()))?;
-    let Started { links, fleet, handle } =
-        driver::start(&config, &clock).map_err(|error| wrong(error.to_string()))?;
+    let Started { links, fleet, handle } = driver::start(&config, &clock).map_err(|error| wrong(error.to_string()))?;
     poll_fn(|context| handle.settled.poll_all(context.waker()).map_or(Poll::Pending, Poll::Ready)).await;
     let links = fleet.as_ref().map_or(links, |fleet| fleet.links());
     let trouble = links.iter().find_map(|link| {

@@ -48,13 +48,7 @@ impl Replicas {
         (first, second)
     }
 
-    fn judge(
-        self,
-        link: &Arc<Link>,
-        waiting: Waiting,
-        said: Result<Value, Trouble>,
-        count: Result<Value, Trouble>,
-    ) {
+    fn judge(self, link: &Arc<Link>, waiting: Waiting, said: Result<Value, Trouble>, count: Result<Value, Trouble>) {
         let Waiting::Step { step, meaning, reply, again } = waiting else { return };
         let confirmed = count.as_ref().ok().and_then(Value::number).unwrap_or(0);
         let name = step.name().map(|name| name.as_str().to_owned()).unwrap_or_default();
@@ -65,7 +59,9 @@ impl Replicas {
                 reply.answer(Err(count.err().unwrap_or_else(|| self.too_few(confirmed))));
             }
             // Released it is; the claim that came along asks again, and is told then.
-            Some(Read::Answer(Answer::Relayed { freed, then })) if !enough && matches!(*then, Answer::Granted { .. }) => {
+            Some(Read::Answer(Answer::Relayed { freed, then }))
+                if !enough && matches!(*then, Answer::Granted { .. }) =>
+            {
                 let then = Box::new(Answer::Held { holder: None, last: None });
                 reply.answer(Ok(Answer::Relayed { freed, then }));
             }

@@ -105,8 +105,7 @@ impl Settings {
             "replicas_within_ms" => {
                 let cure = "how long replicas may take to confirm, in milliseconds, 1 to 1000";
                 let within = value.parse().map(Duration::from_millis).ok();
-                let within =
-                    within.filter(|within| (Duration::from_millis(1)..=REPLICAS_WITHIN_MAX).contains(within));
+                let within = within.filter(|within| (Duration::from_millis(1)..=REPLICAS_WITHIN_MAX).contains(within));
                 let refuse = || Invalid::new("replicas_within_ms", shown(&value), cure);
                 self.replicas_within = Some(within.ok_or_else(refuse)?);
             }
@@ -182,9 +181,7 @@ impl Settings {
                 let cure = "say how many with replicas=, or leave it out";
                 Err(Invalid::new("replicas_within_ms", within.as_millis().to_string(), cure))
             }
-            (Some(count), within) => {
-                Ok(Some(Replicas { count, within: within.unwrap_or(Duration::from_millis(200)) }))
-            }
+            (Some(count), within) => Ok(Some(Replicas { count, within: within.unwrap_or(Duration::from_millis(200)) })),
         }
     }
 }

@@ -352,8 +352,7 @@ fn waiter_of(value: &str, now: u64) -> Option<Waiter> {
 }
 
 const PASSWORD_CURE: &str = "set ?password_file=, FENCEPOST_REDIS_PASSWORD or redis://USER:PASSWORD@HOST";
-const RIGHTS_CURE: &str =
-    "an ACL user needs scripts, INFO, the keys of the prefix and `fp:*`, the channels `fp:inbox:*`; with `replicas` also WAIT";
+const RIGHTS_CURE: &str = "an ACL user needs scripts, INFO, the keys of the prefix and `fp:*`, the channels `fp:inbox:*`; with `replicas` also WAIT";
 
 /// What an error reply means.
 pub(crate) fn trouble(text: &str) -> Trouble {

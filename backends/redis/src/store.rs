@@ -99,14 +99,7 @@ struct Listing {
 }
 
 /// Lists what these servers have.
-pub(crate) fn list(
-    links: Vec<Arc<Link>>,
-    ask: Ask,
-    prefix: &str,
-    after: Option<LockName>,
-    limit: u32,
-    reply: Reply,
-) {
+pub(crate) fn list(links: Vec<Arc<Link>>, ask: Ask, prefix: &str, after: Option<LockName>, limit: u32, reply: Reply) {
     let (prefix, limit) = (prefix.to_owned(), limit as usize);
     search_next(Listing { rest: links, ask, prefix, after, limit, names: BTreeSet::new(), reply });
 }

@@ -119,14 +119,20 @@ fn behind_sentinels_a_promoted_master_grants_nothing_until_every_lease_is_over_w
     let mut set = Sentinels::start();
     let rest = format!("//{}?after_failover=wait&max_ttl_ms=2000", set.place());
     fencepost_redis::init("redis+sentinel", &rest).block().expect("a new set");
-    waits(&rest, "redis+sentinel", &mut set, |set| {
-        let master = set.master();
-        cut_off_replicas(&set.servers[master]);
-        master
-    }, |set, master| {
-        set.servers[master].kill();
-        set.until_moved_from(master);
-    });
+    waits(
+        &rest,
+        "redis+sentinel",
+        &mut set,
+        |set| {
+            let master = set.master();
+            cut_off_replicas(&set.servers[master]);
+            master
+        },
+        |set, master| {
+            set.servers[master].kill();
+            set.until_moved_from(master);
+        },
+    );
 }
 
 #[test]
@@ -134,15 +140,22 @@ fn in_a_cluster_a_promoted_master_grants_nothing_until_every_lease_is_over_when_
     let mut cluster = Cluster::start();
     let rest = format!("//{}?after_failover=wait&max_ttl_ms=2000", cluster.place());
     fencepost_redis::init("redis+cluster", &rest).block().expect("a new cluster");
-    waits(&rest, "redis+cluster", &mut cluster, |cluster| {
-        let master = cluster.owner("lock:x");
-        cut_off_replicas(&cluster.servers[master]);
-        master
-    }, |cluster, master| {
-        let replica = (0..6).find(|number| *number != master && follows(cluster, *number, master)).expect("a replica");
-        cluster.servers[master].kill();
-        until("the replica is the master", || cluster.is_master(replica));
-    });
+    waits(
+        &rest,
+        "redis+cluster",
+        &mut cluster,
+        |cluster| {
+            let master = cluster.owner("lock:x");
+            cut_off_replicas(&cluster.servers[master]);
+            master
+        },
+        |cluster, master| {
+            let replica =
+                (0..6).find(|number| *number != master && follows(cluster, *number, master)).expect("a replica");
+            cluster.servers[master].kill();
+            until("the replica is the master", || cluster.is_master(replica));
+        },
+    );
 }
 
 fn follows(cluster: &Cluster, replica: usize, master: usize) -> bool {

@@ -130,7 +130,11 @@ fn a_lock_that_was_handed_over_counts_only_when_the_replicas_have_it() {
         guard.release().block().expect("the first does not wait for replicas");
         until("it was handed over", || value(&pair.master, "x").is_some_and(|value| Some(value) != before));
         // It has asked, and the replica did not confirm.
-        wait_for(&mut events, "x", |kind| matches!(kind, EventKind::Voted(vote) if format!("{vote:?}").contains("Failed")));
+        wait_for(
+            &mut events,
+            "x",
+            |kind| matches!(kind, EventKind::Voted(vote) if format!("{vote:?}").contains("Failed")),
+        );
         assert!(!waiter.is_finished(), "nobody but the master knows");
         pair.replica.resume();
         let guard = waiter.join().expect("no panic").expect("its turn, and the replica knows");

@@ -8,8 +8,8 @@ use fencepost_core::store::{
     Answer, Claim, Clock, FencingToken, LockName, Memory, Mode, Owner, Place, Proposal, Step, Store, Then, Trouble,
     Turn,
 };
-use fencepost_testkit::dice::Dice;
 use fencepost_testkit::cluster::Cluster;
+use fencepost_testkit::dice::Dice;
 use fencepost_testkit::redis::Redis;
 use fencepost_testkit::steps::{listen, run};
 

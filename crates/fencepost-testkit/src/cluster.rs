@@ -24,11 +24,7 @@ impl Cluster {
     pub fn start() -> Self {
         let server = || {
             let bus = free_port();
-            let options = format!(
-                "--cluster-enabled yes --cluster-port {bus} --cluster-node-timeout 1000 --repl-diskless-sync-delay 0 \
-                 --cluster-replica-validity-factor 0 --cluster-allow-replica-migration no --repl-ping-replica-period 1"
-            );
-            (Redis::new().with(&options).start(), bus)
+            (Redis::new().with(&options(bus)).start(), bus)
         };
         let (servers, buses): (Vec<Server<Redis>>, Vec<u16>) = (0..MASTERS * 2).map(|_| server()).unzip();
         let cluster = Self { servers };
@@ -52,6 +48,11 @@ impl Cluster {
         }
         cluster.until_whole();
         cluster
+    }
+
+    /// The command line of a server that may be part of a cluster.
+    pub fn options() -> String {
+        options(free_port())
     }
 
     /// The first and the last slot that a master has at first.
@@ -141,4 +142,11 @@ impl Cluster {
         let addresses: Vec<String> = self.servers.iter().take(MASTERS).map(Server::address).collect();
         addresses.join(",")
     }
+}
+
+fn options(bus: u16) -> String {
+    format!(
+        "--cluster-enabled yes --cluster-port {bus} --cluster-node-timeout 1000 --repl-diskless-sync-delay 0 \
+         --cluster-replica-validity-factor 0 --cluster-allow-replica-migration no --repl-ping-replica-period 1"
+    )
 }

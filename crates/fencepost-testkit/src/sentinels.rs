@@ -18,7 +18,20 @@ pub const MASTER: &str = "main";
 #[derive(Clone, Debug)]
 pub struct Sentinel {
     watched: u16,
-    options: String,
+    lines: String,
+}
+
+impl Sentinel {
+    /// One that watches a master at this port.
+    pub fn watching(port: u16) -> Self {
+        Self { watched: port, lines: String::new() }
+    }
+
+    /// With this line in its file.
+    pub fn with(mut self, line: &str) -> Self {
+        self.lines += &format!("{line}\n");
+        self
+    }
 }
 
 impl Recipe for Sentinel {
@@ -33,7 +46,7 @@ impl Recipe for Sentinel {
                 "port {port}\nbind 127.0.0.1\nsentinel monitor {MASTER} 127.0.0.1 {} 2\n\
                  sentinel down-after-milliseconds {MASTER} 600\nsentinel failover-timeout {MASTER} 3000\n\
                  sentinel parallel-syncs {MASTER} 2\n{}\n",
-                self.watched, self.options
+                self.watched, self.lines
             );
             fs::write(&file, text).expect("a file in our own folder");
         }
@@ -42,7 +55,11 @@ impl Recipe for Sentinel {
 
     fn ready(&self, stream: TcpStream) -> io::Result<()> {
         let answer = ask_on(stream, &["PING"], Self::QUITS)?;
-        if answer.starts_with("+PONG") || answer.starts_with("-NOAUTH") { Ok(()) } else { Err(io::Error::other(answer)) }
+        if answer.starts_with("+PONG") || answer.starts_with("-NOAUTH") {
+            Ok(())
+        } else {
+            Err(io::Error::other(answer))
+        }
     }
 }
 
@@ -65,26 +82,19 @@ impl Sentinels {
     /// # Panics
     /// If they do not come to that.
     pub fn start() -> Self {
-        Self::like(&Redis::new(), "")
-    }
-
-    /// The same with servers like this, and with these lines in the sentinels' files.
-    ///
-    /// # Panics
-    /// If they do not come to that.
-    pub fn like(recipe: &Redis, options: &str) -> Self {
-        let recipe = recipe.clone().with("--repl-diskless-sync-delay 0 --repl-ping-replica-period 1");
+        let recipe = Redis::new().with("--repl-diskless-sync-delay 0 --repl-ping-replica-period 1");
         let master = recipe.clone().start();
         let follow = format!("--replicaof 127.0.0.1 {}", master.port());
         let mut servers = vec![master];
         servers.extend((0..2).map(|_| recipe.clone().with(&follow).start()));
         let watched = servers[0].port();
-        let sentinel = || Server::start(Sentinel { watched, options: options.to_owned() });
-        let set = Self { servers, sentinels: (0..3).map(|_| sentinel()).collect() };
+        let sentinels = (0..3).map(|_| Server::start(Sentinel::watching(watched))).collect();
+        let set = Self { servers, sentinels };
         for sentinel in &set.sentinels {
             // They look around more often than they would. Not too often: the first to hear of a promotion that another
             // has begun takes it for a mistake, and undoes it.
-            let periods = [("info-period", "100"), ("ping-period", "100"), ("ask-period", "100"), ("publish-period", "500")];
+            let periods =
+                [("info-period", "100"), ("ping-period", "100"), ("ask-period", "100"), ("publish-period", "500")];
             let words = periods.iter().flat_map(|(period, span)| [*period, *span]);
             let words: Vec<&str> = ["SENTINEL", "DEBUG"].into_iter().chain(words).collect();
             sentinel.ask(&words);
@@ -131,7 +141,15 @@ impl Sentinels {
     /// # Panics
     /// If it names none of ours.
     pub fn master(&self) -> usize {
-        let port = Self::master_by(&self.sentinels[0]).expect("the sentinel knows a master");
+        self.master_of(0)
+    }
+
+    /// The same as another sentinel sees it.
+    ///
+    /// # Panics
+    /// If it names none of ours.
+    pub fn master_of(&self, sentinel: usize) -> usize {
+        let port = Self::master_by(&self.sentinels[sentinel]).expect("the sentinel knows a master");
         self.servers.iter().position(|server| server.port() == port).expect("one of ours")
     }
 
