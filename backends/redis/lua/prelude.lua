@@ -95,9 +95,9 @@ local function drop(value)
   end
 end
 
--- Prolongs a grant; never shortens it.
+-- Prolongs a grant; never shortens it. It always writes, so that a WAIT behind it answers for a grant of another link.
 local function prolong(value, life)
-  if call('PTTL', KEYS[1]) < life then call('PEXPIRE', KEYS[1], life) end
+  call('PEXPIRE', KEYS[1], digits(math.max(call('PTTL', KEYS[1]), life)))
   if v == '~' then
     call('ZADD', readers_key, 'GT', digits(now_ms + life), value)
     if call('PTTL', readers_key) < life then call('PEXPIRE', readers_key, life) end

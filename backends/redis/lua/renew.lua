@@ -1,5 +1,5 @@
 -- Keeps the lock for one more ttl; re-creates a missing grant only if no later token was seen.
--- KEYS: 1 lock, 2 fence, 3 marker, 4 revoked. ARGV: 1 owner, 2 token, 3 tail, 4 ttl, 5 mode.
+-- KEYS: 1 lock, 2 fence, 3 marker, last revoked. ARGV: 1 owner, 2 token, 3 tail, 4 ttl, 5 mode.
 -- Replies: 1 kept, 0 taken over, 4 revoked, -1 not trusted.
 if ARGV[5] == 'x' then
   local value = redis.call('GET', KEYS[1])
@@ -10,7 +10,7 @@ if ARGV[5] == 'x' then
 end
 local left = redis.call('PTTL', KEYS[3])
 if left < 0 then
-  if redis.call('EXISTS', KEYS[4]) == 1 then return 4 end
+  if redis.call('EXISTS', KEYS[#KEYS]) == 1 then return 4 end
   return -1
 end
 --[[PRELUDE]]
@@ -20,7 +20,7 @@ if own then
   call('PEXPIRE', KEYS[2], '86400000')
   return 1
 end
-if call('EXISTS', KEYS[4]) == 1 then return 4 end
+if call('EXISTS', KEYS[#KEYS]) == 1 then return 4 end
 local token = tonumber(ARGV[2])
 if last > token or not admits(ARGV[5]) or not below_ceiling(token) then return 0 end
 grant(ARGV[1], ARGV[2], ARGV[5], tonumber(ARGV[4]), ARGV[3])

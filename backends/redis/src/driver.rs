@@ -9,15 +9,19 @@ use std::time::Duration;
 use fencepost_core::store::{Clock, Moment, Owner, StoreErrorKind, Trouble, table};
 use mio::{Events, Poll, Token, Waker};
 
+use crate::fleet::Fleet;
 use crate::greeting::{self, Server};
-use crate::link::{Link, Up, trusted};
+use crate::keys::Keys;
+use crate::link::{Common, Link, Up, trusted};
+use crate::scripts::{Dialect, Trust};
+use crate::sentinel;
 use crate::settled::Settled;
 use crate::socket::{self, Place, Socket};
-use crate::url::{Config, Node};
+use crate::url::{Address, Config, Deployment, Node};
 use crate::wire::{self, Value};
 
 /// Connecting and greeting may take so long, each.
-const GREET_WITHIN: Duration = Duration::from_secs(1);
+pub(crate) const GREET_WITHIN: Duration = Duration::from_secs(1);
 /// A server that owes an answer and says nothing for so long gets a new link: the old one may be half open.
 const SILENCE_MAX: Duration = Duration::from_secs(2);
 /// The pause before another try to connect grows from the first to the second.
@@ -40,53 +44,79 @@ impl Drop for Handle {
     }
 }
 
-/// Starts the thread. Answers the links in the order of the nodes.
-pub(crate) fn start(config: &Config, clock: &Clock) -> io::Result<(Vec<Arc<Link>>, Handle)> {
+/// What was started: the links in the order of the nodes, or the fleet that has them.
+pub(crate) struct Started {
+    pub(crate) links: Vec<Arc<Link>>,
+    pub(crate) fleet: Option<Arc<Fleet>>,
+    pub(crate) handle: Handle,
+}
+
+/// Starts the thread.
+pub(crate) fn start(config: &Config, clock: &Clock) -> io::Result<Started> {
     let poll = Poll::new()?;
     let waker = Arc::new(Waker::new(poll.registry(), Token(usize::MAX))?);
     let random = Owner::random().map_err(|error| io::Error::other(error.to_string()))?;
-    let inbox = format!("fp:inbox:{}", random.expose());
-    let fingerprint = fingerprint(config);
-    let peers: Vec<Peer> = config
-        .nodes
-        .iter()
-        .map(|node| {
-            let (label, prefix) = (node.address.to_string(), config.prefix.clone());
-            let link = Link::new(label, prefix, inbox.clone(), clock.clone(), waker.clone());
-            Peer::new(Arc::new(link), node.clone(), clock.now())
-        })
-        .collect();
+    let keys = Keys { prefix: config.prefix.clone(), clustered: config.deployment == Deployment::Cluster };
+    let common = Common {
+        keys: Arc::new(keys),
+        inbox: format!("fp:inbox:{}", random.expose()),
+        clock: clock.clone(),
+        waker: waker.clone(),
+        listeners: None,
+        replicas: config.replicas,
+        fleet: None,
+    };
+    let fleet = (config.deployment != Deployment::Servers).then(|| Fleet::new(config, &common));
+    let now = clock.now();
+    let peers: Vec<Peer> = match &fleet {
+        None => {
+            let peer = |node: &Node| {
+                let link = Link::new(node.address.to_string(), &common);
+                Peer::new(Arc::new(link), node.clone(), Role::Server, now)
+            };
+            config.nodes.iter().map(peer).collect()
+        }
+        Some(fleet) => finding::peers(fleet, config, now),
+    };
     let links = peers.iter().map(|peer| peer.link.clone()).collect();
-    let settled = Arc::new(Settled::new(peers.len()));
+    let settled = Arc::new(Settled::new(if fleet.is_some() { 1 } else { peers.len() }));
     let stop = Arc::new(AtomicBool::new(false));
     let handle = Handle { stop: stop.clone(), waker, settled: settled.clone() };
-    let probation = config.max_ttl.max(table::WINDOW) + Duration::from_secs(1);
-    let (quorum, trust_all) = (config.quorum, config.trust_all);
     let mut driver = Driver {
         poll,
         peers,
         clock: clock.clone(),
         stop,
         settled,
-        fingerprint,
-        probation,
-        quorum,
-        trust_all,
+        fingerprint: fingerprint(config),
+        probation: config.max_ttl.max(table::WINDOW) + Duration::from_secs(1),
+        quorum: config.quorum,
+        judges: config.quorum || config.waits_after_failover,
+        trust_all: config.trust_all,
         greeted: false,
+        search: Search::new(now),
+        fleet: fleet.clone(),
     };
     std::thread::Builder::new().name("fencepost-redis".into()).spawn(move || driver.run())?;
-    Ok((links, handle))
+    Ok(Started { links, fleet, handle })
 }
 
 /// What makes a set of nodes one cluster: all clients must mean the same.
 fn fingerprint(config: &Config) -> String {
     let mut nodes: Vec<String> = config.nodes.iter().map(|node| node.address.to_string()).collect();
     nodes.sort_unstable();
-    match config.quorum {
-        true => format!("{} max_ttl_ms={}", nodes.join(","), config.max_ttl.as_millis()),
-        false => "alone".to_owned(),
+    match (config.quorum, config.waits_after_failover, &config.deployment) {
+        (true, ..) => format!("{} max_ttl_ms={}", nodes.join(","), config.max_ttl.as_millis()),
+        (_, true, Deployment::Sentinels { master }) => format!("{master} max_ttl_ms={}", config.max_ttl.as_millis()),
+        (_, true, Deployment::Cluster) => format!("a cluster max_ttl_ms={}", config.max_ttl.as_millis()),
+        _ => "alone".to_owned(),
     }
 }
+
+/// How servers are found that the URL does not name.
+mod finding;
+
+use finding::Search;
 
 struct Driver {
     poll: Poll,
@@ -98,9 +128,14 @@ struct Driver {
     /// How long a node that may have forgotten keeps still.
     probation: Duration,
     quorum: bool,
+    /// A server that may have forgotten something grants nothing for a while.
+    judges: bool,
     trust_all: bool,
     /// All nodes were heard or given up once: from here on a node without a marker has forgotten.
     greeted: bool,
+    /// Who is looked for, where the URL does not name every server.
+    fleet: Option<Arc<Fleet>>,
+    search: Search,
 }
 
 struct Peer {
@@ -111,14 +146,28 @@ struct Peer {
     pause: Duration,
     server: Option<Server>,
     tried: bool,
+    role: Role,
 }
+
+/// What a peer is to us.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// Locks live there.
+    Server,
+    /// It knows where they do.
+    Sentinel,
+}
+
+/// What a search for a server ends with.
+type Found = Result<(Address, Place), Trouble>;
 
 enum Stage {
     Resting {
         until: Moment,
     },
     LookingUp {
-        found: mpsc::Receiver<io::Result<Place>>,
+        found: mpsc::Receiver<Found>,
+        until: Option<Moment>,
     },
     Connecting {
         socket: Socket,
@@ -131,6 +180,8 @@ enum Stage {
         deadline: Moment,
     },
     Up,
+    /// Not of use any more.
+    Retired,
 }
 
 struct Greeting {
@@ -140,12 +191,14 @@ struct Greeting {
     replies: Vec<Value>,
     expected: usize,
     equipping: bool,
+    /// What the scripts are written in that it is equipped with.
+    dialect: Dialect,
 }
 
 impl Peer {
-    fn new(link: Arc<Link>, node: Node, now: Moment) -> Self {
+    fn new(link: Arc<Link>, node: Node, role: Role, now: Moment) -> Self {
         let stage = Stage::Resting { until: now };
-        Self { link, node, stage, input: Vec::new(), pause: PAUSE_MIN, server: None, tried: false }
+        Self { link, node, stage, input: Vec::new(), pause: PAUSE_MIN, server: None, tried: false, role }
     }
 }
 
@@ -157,6 +210,7 @@ impl Driver {
                 self.attend(number);
             }
             self.introduce_all();
+            self.search();
             self.settled.tick(self.clock.now());
             let nap = self.nap();
             if let Err(error) = self.poll.poll(&mut events, Some(nap))
@@ -183,6 +237,9 @@ impl Driver {
         for number in 0..self.peers.len() {
             self.fail(number, Trouble::new(StoreErrorKind::Unreachable, "the connection was closed"));
         }
+        if let Some(fleet) = &self.fleet {
+            fleet.dismiss(&Trouble::new(StoreErrorKind::Unreachable, "the connection was closed"));
+        }
     }
 
     fn nap(&self) -> Duration {
@@ -192,10 +249,11 @@ impl Driver {
             Stage::LookingUp { .. } => Duration::from_millis(5),
             Stage::Connecting { deadline, .. } | Stage::Introduced { deadline, .. } => deadline.since(now),
             Stage::Greeting(greeting) => greeting.deadline.since(now),
-            Stage::Up => SILENCE_MAX / 4,
+            Stage::Up | Stage::Retired => SILENCE_MAX / 4,
         });
         let enough = self.settled.enough_at().map(|at| at.since(now));
-        each.chain(enough).min().unwrap_or(SILENCE_MAX).max(Duration::from_millis(1))
+        let search = self.search.wake_at.map(|at| at.since(now));
+        each.chain(enough).chain(search).min().unwrap_or(SILENCE_MAX).max(Duration::from_millis(1))
     }
 
     /// Does what is due by the clock.
@@ -204,9 +262,12 @@ impl Driver {
         let slow = |what: &str| Trouble::new(StoreErrorKind::TooSlow, format!("{what} within {GREET_WITHIN:?}"));
         match &self.peers[number].stage {
             Stage::Resting { until } if *until <= now => self.connect(number),
-            Stage::LookingUp { found } => match found.try_recv() {
-                Ok(Ok(place)) => self.open(number, &place),
-                Ok(Err(error)) => self.fail(number, unreachable(&error)),
+            Stage::LookingUp { found, until } => match found.try_recv() {
+                Ok(Ok((address, place))) => self.found(number, address, &place),
+                Ok(Err(trouble)) => self.fail(number, trouble),
+                Err(mpsc::TryRecvError::Empty) if until.is_some_and(|until| until <= now) => {
+                    self.fail(number, Trouble::new(StoreErrorKind::TooSlow, "the sentinel does not answer"));
+                }
                 Err(mpsc::TryRecvError::Empty) => {}
                 Err(mpsc::TryRecvError::Disconnected) => self.fail(number, slow("no address")),
             },
@@ -234,18 +295,16 @@ impl Driver {
     }
 
     fn connect(&mut self, number: usize) {
+        if self.asks_sentinels(number) {
+            return self.ask_a_sentinel(number);
+        }
         let address = self.peers[number].node.address.clone();
         if let Some(place) = socket::known(&address) {
             return self.open(number, &place);
         }
         let (tell, found) = mpsc::channel();
-        let looking = std::thread::Builder::new().name("fencepost-name".into()).spawn(move || {
-            let _ = tell.send(socket::look_up(&address));
-        });
-        match looking {
-            Ok(_) => self.peers[number].stage = Stage::LookingUp { found },
-            Err(error) => self.fail(number, unreachable(&error)),
-        }
+        look_up(address, tell);
+        self.peers[number].stage = Stage::LookingUp { found, until: None };
     }
 
     fn open(&mut self, number: usize, place: &Place) {
@@ -269,9 +328,16 @@ impl Driver {
                 Err(error) => self.fail(number, unreachable(&error)),
                 Ok(true) => {
                     let mut unsent = Vec::new();
-                    let expected = greeting::introduce(&mut unsent, &peer.node, &peer.link.inbox);
-                    let greeting =
-                        Greeting { socket, deadline, unsent, replies: Vec::new(), expected, equipping: false };
+                    let expected = match peer.role {
+                        Role::Server => {
+                            let clustered = peer.link.keys.clustered;
+                            greeting::introduce(&mut unsent, &peer.node, &peer.link.inbox, clustered)
+                        }
+                        Role::Sentinel => sentinel::introduce(&mut unsent, &peer.node),
+                    };
+                    let dialect = Dialect { major: 7, trust: Trust::Marker };
+                    let replies = Vec::new();
+                    let greeting = Greeting { socket, deadline, unsent, replies, expected, equipping: false, dialect };
                     self.greet(number, greeting);
                 }
             },
@@ -295,17 +361,33 @@ impl Driver {
                 self.fail(number, trouble);
             }
             Ok(()) if greeting.replies.len() < greeting.expected => peer.stage = Stage::Greeting(greeting),
+            Ok(()) if peer.role == Role::Sentinel => self.meet_sentinel(number, greeting),
             Ok(()) if greeting.equipping => self.come_up(number, greeting),
-            Ok(()) => match Server::read(&greeting.replies, self.quorum) {
+            Ok(()) => match Server::read(&greeting.replies, self.quorum, peer.link.keys.clustered) {
                 Err(trouble) => self.fail(number, trouble),
-                Ok(server) => {
-                    peer.server = Some(server);
-                    // Longer than the others may take to be given up.
-                    let deadline = self.clock.now().plus(GREET_WITHIN * 2);
-                    peer.stage = Stage::Introduced { socket: greeting.socket, deadline };
-                }
+                Ok(server) => self.introduced(number, greeting, server),
             },
         }
+    }
+
+    /// A server has said who it is.
+    fn introduced(&mut self, number: usize, mut greeting: Greeting, server: Server) {
+        let suits = match self.fleet {
+            Some(_) => self.suits(number, &server),
+            None if server.is_replica => {
+                self.fail(number, Trouble::new(StoreErrorKind::Misconfigured, "it is a replica: name a master"));
+                false
+            }
+            None => true,
+        };
+        if !suits {
+            return greeting.socket.deregister(self.poll.registry());
+        }
+        let peer = &mut self.peers[number];
+        peer.server = Some(server);
+        // Longer than the others may take to be given up.
+        let deadline = self.clock.now().plus(GREET_WITHIN * 2);
+        peer.stage = Stage::Introduced { socket: greeting.socket, deadline };
     }
 
     /// When every node was heard or given up: judges who may vote, and sends the scripts.
@@ -313,16 +395,17 @@ impl Driver {
         let heard = |peer: &Peer| peer.tried || matches!(peer.stage, Stage::Introduced { .. } | Stage::Up);
         let in_use = |peer: &Peer| peer.server.as_ref().is_some_and(|server| server.is_known);
         // Once one node knows of the cluster this is no first use, and nobody has to wait for a silent one.
-        if !self.greeted && !self.peers.iter().all(heard) && !self.peers.iter().any(in_use) {
+        if self.quorum && !self.greeted && !self.peers.iter().all(heard) && !self.peers.iter().any(in_use) {
             return;
         }
         let first_use = !self.greeted && self.is_first_use();
-        self.greeted = true;
+        // Behind sentinels the first server that is met decides; in a cluster each is judged by itself.
+        self.greeted |= self.fleet.is_none() || self.peers.iter().any(|peer| peer.server.is_some());
         for number in 0..self.peers.len() {
             if !matches!(self.peers[number].stage, Stage::Introduced { .. }) {
                 continue;
             }
-            if let Some(trouble) = self.duplicate(number) {
+            if let Some(trouble) = self.duplicate(number).filter(|_| self.quorum) {
                 self.refuse(number, trouble);
                 continue;
             }
@@ -333,36 +416,45 @@ impl Driver {
                 unreachable!("BUG: just looked at")
             };
             let server = peer.server.clone().expect("BUG: who was introduced is known");
-            let judge = |how: &str| {
-                vec![
-                    self.fingerprint.clone(),
-                    server.run.clone(),
-                    self.probation.as_millis().to_string(),
-                    how.to_owned(),
-                ]
+            let clustered = peer.link.keys.clustered;
+            let place = match &self.fleet {
+                Some(fleet) if clustered => finding::marker_place(fleet, &peer.link),
+                _ => String::new(),
             };
-            let later = match (self.quorum, server.keeps_everything) {
+            let judge = |how: &str| {
+                let probation = self.probation.as_millis().to_string();
+                let words = [self.fingerprint.clone(), server.run.clone(), probation, how.to_owned()];
+                // In a cluster a marker would be in another slot: there is none, unless it was asked for.
+                if clustered && !self.judges { Vec::new() } else { greeting::trust(&place, &words) }
+            };
+            // What a promoted server wrote down itself says nothing of what it never heard of.
+            let later = match (self.judges, server.keeps_everything && self.fleet.is_none()) {
                 (false, _) => "welcome",
                 (true, true) => "keep",
                 (true, false) => "judge",
             };
             peer.link.state().trust = judge(later);
-            let words = judge(match (self.trust_all, first_use) {
+            let is_new = clustered && !server.was_promoted && server.up_for > self.probation;
+            let trust = judge(match (self.trust_all, first_use || is_new) {
                 (true, _) => "accept",
                 (false, true) => "welcome",
                 (false, false) => later,
             });
             let mut unsent = Vec::new();
-            let expected = greeting::equip(&mut unsent, server.major, &words);
-            let greeting = Greeting { socket, deadline, unsent, replies: Vec::new(), expected, equipping: true };
+            let dialect = dialect(&server, if clustered { Trust::Judged } else { Trust::Marker });
+            let expected = greeting::equip(&mut unsent, dialect, &trust);
+            let greeting =
+                Greeting { socket, deadline, unsent, replies: Vec::new(), expected, equipping: true, dialect };
             self.greet(number, greeting);
         }
     }
 
     /// No node knows of a cluster, and all have been up for so long that they cannot have forgotten one.
     fn is_first_use(&self) -> bool {
-        let known: Vec<&Server> = self.peers.iter().filter_map(|peer| peer.server.as_ref()).collect();
-        known.len() == self.peers.len() && known.iter().all(|server| !server.is_known && server.up_for > self.probation)
+        let servers = self.peers.iter().filter(|peer| peer.role == Role::Server);
+        let mut known = servers.map(|peer| peer.server.as_ref());
+        let is_new = |server: &Server| !server.is_known && !server.was_promoted && server.up_for > self.probation;
+        known.all(|server| server.is_some_and(is_new))
     }
 
     fn duplicate(&self, number: usize) -> Option<Trouble> {
@@ -376,19 +468,27 @@ impl Driver {
     fn come_up(&mut self, number: usize, greeting: Greeting) {
         let peer = &mut self.peers[number];
         let (hashes, verdict) = match greeting::equipped(&greeting.replies) {
-            Ok((hashes, verdict)) => (hashes, trusted(verdict)),
+            Ok((hashes, verdict)) => (hashes, verdict.map_or(Ok(()), trusted)),
             Err(trouble) => return self.refuse(number, trouble),
         };
         match verdict {
+            // Nothing in its scripts would know: it gets those that refuse.
+            Err(Trouble { kind: StoreErrorKind::Quarantined { .. }, .. })
+                if greeting.dialect.trust == Trust::Judged =>
+            {
+                let dialect = Dialect { trust: Trust::Never, ..greeting.dialect };
+                let mut unsent = Vec::new();
+                let expected = greeting::equip(&mut unsent, dialect, &[]);
+                return self.greet(number, Greeting { unsent, expected, dialect, replies: Vec::new(), ..greeting });
+            }
             // On probation the link is of use all the same: releases work, and the scripts refuse to grant.
             Ok(()) | Err(Trouble { kind: StoreErrorKind::Quarantined { .. }, .. }) => {}
             Err(trouble) => return self.refuse(number, trouble),
         }
-        let major = peer.server.as_ref().map_or(7, |server| server.major);
         let up = Up {
             socket: Arc::new(greeting.socket),
             hashes,
-            major,
+            dialect: greeting.dialect,
             unsent: Vec::new(),
             waiting: VecDeque::new(),
             asked_driver: false,
@@ -399,11 +499,17 @@ impl Driver {
         peer.pause = PAUSE_MIN;
         peer.tried = true;
         let settled = self.settled.clone();
+        let one_of_many = self.fleet.as_ref().is_some_and(|fleet| fleet.is_cluster());
         peer.link.clone().compare_clocks({
             let clock = self.clock.clone();
-            move |up| settled.set(number, up, clock.now())
+            // Of a cluster all have to be there: the search tells when.
+            move |up| {
+                if !one_of_many {
+                    settled.set(number, up, clock.now())
+                }
+            }
         });
-        peer.link.clone().hint_all();
+        peer.link.listeners.hint_all();
     }
 
     fn read(&mut self, number: usize) {
@@ -475,7 +581,7 @@ impl Driver {
                 socket.deregister(self.poll.registry());
             }
             Stage::Greeting(mut greeting) => greeting.socket.deregister(self.poll.registry()),
-            Stage::Resting { .. } | Stage::LookingUp { .. } | Stage::Up => {}
+            Stage::Resting { .. } | Stage::LookingUp { .. } | Stage::Up | Stage::Retired => {}
         }
         peer.pause = (peer.pause * 2).min(PAUSE_MAX);
         peer.input.clear();
@@ -487,7 +593,26 @@ impl Driver {
         };
         let link = peer.link.clone();
         waiting.into_iter().for_each(|waiting| link.complete(waiting, Err(trouble.clone())));
-        self.settled.set(number, false, self.clock.now());
+        match &self.fleet {
+            None => self.settled.set(number, false, self.clock.now()),
+            Some(_) => self.lost(number),
+        }
+    }
+}
+
+fn dialect(server: &Server, trust: Trust) -> Dialect {
+    Dialect { major: server.major, trust }
+}
+
+/// Looks a name up, on a thread of its own: that may take its time.
+fn look_up(address: Address, tell: mpsc::Sender<Found>) {
+    let refused = tell.clone();
+    let looking = std::thread::Builder::new().name("fencepost-name".into()).spawn(move || {
+        let place = socket::look_up(&address).map_err(|error| unreachable(&error));
+        let _ = tell.send(place.map(|place| (address, place)));
+    });
+    if let Err(error) = looking {
+        let _ = refused.send(Err(unreachable(&error)));
     }
 }
 

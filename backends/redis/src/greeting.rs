@@ -4,22 +4,35 @@ use std::time::Duration;
 
 use fencepost_core::store::{StoreErrorKind, Trouble};
 
-use crate::scripts::{self, Script};
+use crate::scripts::{self, Dialect, Script};
 use crate::steps::{self, MARKER, PROBATION};
 use crate::url::Node;
 use crate::wire::{self, Value};
 
-/// The first commands: who we are, and who the server is. Answers how many replies they have.
-pub(crate) fn introduce(out: &mut Vec<u8>, node: &Node, inbox: &str) -> usize {
+/// Says who we are.
+pub(crate) fn hello(out: &mut Vec<u8>, node: &Node) {
     let user = node.user.as_deref().unwrap_or("default");
     match &node.password {
         Some(password) => wire::write(out, &[b"HELLO", b"3", b"AUTH", user.as_bytes(), password.as_bytes()]),
         None => wire::write(out, &[b"HELLO", b"3"]),
     }
+}
+
+/// The first commands: who we are, and who the server is. Answers how many replies they have.
+pub(crate) fn introduce(out: &mut Vec<u8>, node: &Node, inbox: &str, clustered: bool) -> usize {
+    hello(out, node);
     wire::write(out, &[b"SELECT", node.database.to_string().as_bytes()]);
     wire::write(out, &[b"INFO"]);
-    wire::write(out, &[b"GET", MARKER.as_bytes()]);
-    wire::write(out, &[b"GET", PROBATION.as_bytes()]);
+    match clustered {
+        false => {
+            wire::write(out, &[b"GET", MARKER.as_bytes()]);
+            wire::write(out, &[b"GET", PROBATION.as_bytes()]);
+        }
+        true => {
+            wire::write(out, &[b"CLUSTER", b"SLOTS"]);
+            wire::write(out, &[b"CLUSTER", b"MYID"]);
+        }
+    }
     wire::write(out, &[b"CONFIG", b"GET", b"appendfsync"]);
     wire::write(out, &[b"SUBSCRIBE", inbox.as_bytes()]);
     7
@@ -36,6 +49,12 @@ pub(crate) struct Server {
     pub(crate) is_known: bool,
     /// Every write is on disk before it is answered.
     pub(crate) keeps_everything: bool,
+    /// It follows a master.
+    pub(crate) is_replica: bool,
+    /// It has followed one before, and was promoted since it started.
+    pub(crate) was_promoted: bool,
+    /// In a cluster: who has which slots, as it sees it.
+    pub(crate) slots: Option<Value>,
 }
 
 impl Server {
@@ -43,12 +62,16 @@ impl Server {
     ///
     /// A server alone is trusted whatever happened to it, so it need not let us read INFO: then it is a matter of its
     /// operator that it is a master and evicts nothing. In a quorum only INFO tells a server that was started anew.
-    pub(crate) fn read(replies: &[Value], quorum: bool) -> Result<Self, Trouble> {
+    pub(crate) fn read(replies: &[Value], quorum: bool, clustered: bool) -> Result<Self, Trouble> {
         let [hello, select, info, marker, probation, fsync, subscribe] = replies else {
             return Err(Trouble::new(StoreErrorKind::Unexpected, "it does not speak like a Redis server"));
         };
         for reply in [hello, select, marker, probation, subscribe] {
             if let Value::Error(text) = reply {
+                if clustered && text.contains("cluster support disabled") {
+                    let message = "it is no node of a cluster: such a URL is redis://HOST:PORT";
+                    return Err(Trouble::new(StoreErrorKind::Misconfigured, message));
+                }
                 return Err(refused(text));
             }
         }
@@ -66,8 +89,8 @@ impl Server {
             info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim).unwrap_or_default()
         };
         let misconfigured = |message: String| Err(Trouble::new(StoreErrorKind::Misconfigured, message));
-        if field("role") == "slave" || said(hello, "role").is_some_and(|role| role == "replica") {
-            return misconfigured("it is a replica: name a master".into());
+        if !clustered && said(hello, "mode").is_some_and(|mode| mode == "cluster") {
+            return misconfigured("it is a node of a cluster: such a URL is redis+cluster://HOST:PORT".into());
         }
         let policy = field("maxmemory_policy");
         if !policy.is_empty() && policy != "noeviction" {
@@ -81,7 +104,10 @@ impl Server {
             major: said(hello, "version").and_then(|version| version.split('.').next()?.parse().ok()).unwrap_or(7),
             run: field("run_id").to_owned(),
             up_for: Duration::from_secs(field("uptime_in_seconds").parse().unwrap_or(0)),
-            is_known: *marker != Value::Null || *probation != Value::Null,
+            is_known: !clustered && (*marker != Value::Null || *probation != Value::Null),
+            is_replica: field("role") == "slave" || said(hello, "role").is_some_and(|role| role == "replica"),
+            was_promoted: field("master_replid2").contains(|digit| digit != '0'),
+            slots: clustered.then(|| marker.clone()),
             keeps_everything: always && field("aof_enabled") == "1",
         })
     }
@@ -101,25 +127,33 @@ fn refused(text: &str) -> Trouble {
 }
 
 /// The second commands: the scripts, and whether the node may vote. Answers how many replies they have.
-pub(crate) fn equip(out: &mut Vec<u8>, major: u32, trust: &[String]) -> usize {
+pub(crate) fn equip(out: &mut Vec<u8>, dialect: Dialect, trust: &[Vec<u8>]) -> usize {
     for script in scripts::ALL {
-        wire::write(out, &[b"SCRIPT", b"LOAD", script.text(major).as_bytes()]);
+        wire::write(out, &[b"SCRIPT", b"LOAD", script.text(dialect).as_bytes()]);
     }
-    let mut parts: Vec<&[u8]> = vec![b"EVAL", scripts::TRUST.as_bytes(), b"2", MARKER.as_bytes(), PROBATION.as_bytes()];
-    parts.extend(trust.iter().map(String::as_bytes));
+    if trust.is_empty() {
+        return scripts::ALL.len();
+    }
+    let parts: Vec<&[u8]> = trust.iter().map(Vec::as_slice).collect();
     wire::write(out, &parts);
     scripts::ALL.len() + 1
+}
+
+/// The command that asks whether a node may vote. `place` is where its marker is, `words` what `trust.lua` is told.
+pub(crate) fn trust(place: &str, words: &[String]) -> Vec<Vec<u8>> {
+    let (marker, probation) = (format!("{MARKER}{place}"), format!("{PROBATION}{place}"));
+    let start = ["EVAL", scripts::TRUST, "2", &marker, &probation];
+    start.into_iter().chain(words.iter().map(String::as_str)).map(|word| word.as_bytes().to_vec()).collect()
 }
 
 /// The scripts a server has loaded, by their hashes.
 pub(crate) type Hashes = Vec<(Script, String)>;
 
-/// Reads the replies to [`equip`]: the scripts' hashes, and the verdict.
-pub(crate) fn equipped(replies: &[Value]) -> Result<(Hashes, &Value), Trouble> {
-    let (verdict, loaded) = replies.split_last().expect("BUG: as many replies as commands");
-    let hashes = scripts::ALL.iter().zip(loaded).map(|(script, reply)| match reply {
+/// Reads the replies to [`equip`]: the scripts' hashes, and the verdict, if it was asked for.
+pub(crate) fn equipped(replies: &[Value]) -> Result<(Hashes, Option<&Value>), Trouble> {
+    let hashes = scripts::ALL.iter().zip(replies).map(|(script, reply)| match reply {
         Value::Error(text) => Err(steps::trouble(text)),
         other => Ok((*script, other.text().unwrap_or_default())),
     });
-    Ok((hashes.collect::<Result<_, _>>()?, verdict))
+    Ok((hashes.collect::<Result<_, _>>()?, replies.get(scripts::ALL.len())))
 }

@@ -1,9 +1,15 @@
 #![doc = include_str!("../README.md")]
 
+mod cluster;
 mod driver;
+mod fleet;
 mod greeting;
+mod keys;
 mod link;
+mod listeners;
+mod replicas;
 mod scripts;
+mod sentinel;
 mod settings;
 mod settled;
 mod socket;
@@ -25,22 +31,29 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 
+use driver::Started;
 use fencepost_core::store::{Clock, Opening, Store, StoreError, StoreErrorKind, connect_async};
 use fencepost_core::{Connect, Invalid};
-use url::Config;
+use fleet::FleetNode;
+use url::{Config, Deployment};
 
 /// The schemes of URLs that lead here. Those with TLS need the feature `tls`; without it, [`connect`] says so.
-pub const SCHEMES: [&str; 5] = ["redis", "rediss", "redis+unix", "redlock", "redlock+tls"];
+pub const SCHEMES: [&str; 9] = [
+    "redis",
+    "rediss",
+    "redis+unix",
+    "redlock",
+    "redlock+tls",
+    "redis+sentinel",
+    "rediss+sentinel",
+    "redis+cluster",
+    "rediss+cluster",
+];
 
 /// Connects to `SCHEME:REST`, where the scheme is one of [`SCHEMES`].
 pub fn connect(scheme: &str, rest: &str) -> Connect {
     match Config::parse(scheme, rest) {
-        Ok(config) => connect_async(move |Opening { clock, .. }| {
-            Box::pin(async move {
-                let nodes = open(config, clock).await?;
-                Ok(nodes.into_iter().map(|node| Arc::new(node) as Arc<dyn Store>).collect())
-            })
-        }),
+        Ok(config) => connect_async(move |Opening { clock, .. }| Box::pin(open_any(config, clock))),
         Err(invalid) => Connect::invalid(invalid),
     }
 }
@@ -49,9 +62,9 @@ pub fn connect(scheme: &str, rest: &str) -> Connect {
 ///
 /// # Errors
 /// If the URL is not one of Redis, or no server can be reached.
-pub async fn nodes(scheme: &str, rest: &str, clock: Clock) -> Result<Vec<RedisNode>, StoreError> {
+pub async fn nodes(scheme: &str, rest: &str, clock: Clock) -> Result<Vec<Arc<dyn Store>>, StoreError> {
     let wrong = |invalid: Invalid| StoreError::new(StoreErrorKind::Misconfigured, "connect", invalid.to_string());
-    open(Config::parse(scheme, rest).map_err(wrong)?, clock).await
+    open_any(Config::parse(scheme, rest).map_err(wrong)?, clock).await
 }
 
 /// Marks all nodes of a new cluster as trusted, so that they vote at once.
@@ -65,8 +78,9 @@ pub async fn init(scheme: &str, rest: &str) -> Result<(), StoreError> {
     let mut config = Config::parse(scheme, rest).map_err(|invalid| wrong(invalid.to_string()))?;
     config.trust_all = true;
     let clock = Clock::system().map_err(|error| wrong(error.to_string()))?;
-    let (links, handle) = driver::start(&config, &clock).map_err(|error| wrong(error.to_string()))?;
+    let Started { links, fleet, handle } = driver::start(&config, &clock).map_err(|error| wrong(error.to_string()))?;
     poll_fn(|context| handle.settled.poll_all(context.waker()).map_or(Poll::Pending, Poll::Ready)).await;
+    let links = fleet.as_ref().map_or(links, |fleet| fleet.links());
     let trouble = links.iter().find_map(|link| {
         let state = link.state();
         state.up.is_none().then(|| (link.label.clone(), state.trouble.clone()))
@@ -77,13 +91,20 @@ pub async fn init(scheme: &str, rest: &str) -> Result<(), StoreError> {
     }
 }
 
-async fn open(config: Config, clock: Clock) -> Result<Vec<RedisNode>, StoreError> {
-    if let Some(node) = config.nodes.iter().find(|node| node.exposes_password()) {
-        tracing::warn!(node = %node.address, "the password goes over the network in clear text: use TLS, rediss://");
+async fn open_any(config: Config, clock: Clock) -> Result<Vec<Arc<dyn Store>>, StoreError> {
+    match config.deployment {
+        Deployment::Servers => {
+            let nodes = open(config, clock).await?;
+            Ok(nodes.into_iter().map(|node| Arc::new(node) as Arc<dyn Store>).collect())
+        }
+        Deployment::Sentinels { .. } | Deployment::Cluster => {
+            Ok(vec![Arc::new(open_fleet(config, clock).await?) as Arc<dyn Store>])
+        }
     }
-    let (links, handle) = driver::start(&config, &clock).map_err(|error| {
-        StoreError::new(StoreErrorKind::Unexpected, "connect", format!("cannot start the driver: {error}"))
-    })?;
+}
+
+async fn open(config: Config, clock: Clock) -> Result<Vec<RedisNode>, StoreError> {
+    let Started { links, handle, .. } = started(&config, &clock)?;
     let handle = Arc::new(handle);
     let largest_ttl = config.quorum.then_some(config.max_ttl);
     let nodes: Vec<RedisNode> =
@@ -95,4 +116,24 @@ async fn open(config: Config, clock: Clock) -> Result<Vec<RedisNode>, StoreError
         return Err(StoreError::new(trouble.kind, "connect", format!("{label}: {}", trouble.message)));
     }
     Ok(nodes)
+}
+
+async fn open_fleet(config: Config, clock: Clock) -> Result<FleetNode, StoreError> {
+    let Started { fleet, handle, .. } = started(&config, &clock)?;
+    let fleet = fleet.expect("BUG: servers that are found are a fleet");
+    let up = poll_fn(|context| handle.settled.poll(context.waker()).map_or(Poll::Pending, Poll::Ready)).await;
+    if up == 0 {
+        let trouble = fleet.trouble();
+        return Err(StoreError::new(trouble.kind, "connect", format!("{}: {}", fleet.label, trouble.message)));
+    }
+    Ok(FleetNode::new(fleet, config.waits_after_failover.then_some(config.max_ttl), handle))
+}
+
+fn started(config: &Config, clock: &Clock) -> Result<Started, StoreError> {
+    if let Some(address) = config.exposes_password() {
+        tracing::warn!(node = %address, "the password goes over the network in clear text: use TLS, rediss://");
+    }
+    driver::start(config, clock).map_err(|error| {
+        StoreError::new(StoreErrorKind::Unexpected, "connect", format!("cannot start the driver: {error}"))
+    })
 }

@@ -3,15 +3,20 @@
 //! Whoever finds the link idle writes to the socket at once; while answers are under way, commands gather and leave
 //! with the driver's next write. So one task pays no detour, and many tasks share one write.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, UNIX_EPOCH};
 
 use fencepost_core::store::{Clock, Event, FencingToken, Moment, Owner, Reply, Step, StoreErrorKind, Trouble};
 
-use crate::scripts::Script;
+use crate::fleet::{Fleet, PROBATION_IS_OVER};
+use crate::keys::Keys;
+use crate::listeners::Listeners;
+use crate::replicas::Replicas;
+use crate::scripts::{Dialect, Script, Trust};
+use crate::sentinel;
 use crate::socket::Socket;
 use crate::steps::{self, Meaning, Read};
 use crate::wire::{self, Value};
@@ -42,33 +47,62 @@ pub(crate) enum Waiting {
 pub(crate) struct Again {
     with_text: bool,
     after_trust: bool,
+    /// In a cluster: this server is not the slot's master yet, but shall do it all the same.
+    pub(crate) asking: bool,
+    /// How often a server sent it away.
+    pub(crate) bounces: u32,
+    /// When nobody waits for its answer any more.
+    pub(crate) deadline: Option<Moment>,
+}
+
+impl Again {
+    /// For a step that was not tried yet.
+    pub(crate) fn until(deadline: Moment) -> Self {
+        Self { deadline: Some(deadline), ..Self::default() }
+    }
 }
 
 pub(crate) struct Link {
     pub(crate) label: String,
-    pub(crate) prefix: String,
+    pub(crate) keys: Arc<Keys>,
     pub(crate) inbox: String,
     pub(crate) clock: Clock,
     /// Wakes the driver.
     pub(crate) waker: Arc<mio::Waker>,
+    pub(crate) listeners: Arc<Listeners>,
+    pub(crate) replicas: Option<Replicas>,
+    /// Whom to tell that the server sent a step away, if there may be another one.
+    pub(crate) fleet: Option<Weak<Fleet>>,
     /// How far the server's calendar is ahead of ours, in microseconds; `i64::MIN`: not known.
     ahead_us: AtomicI64,
     state: Mutex<State>,
+}
+
+/// What all links of a connection have in common.
+#[derive(Clone)]
+pub(crate) struct Common {
+    pub(crate) keys: Arc<Keys>,
+    pub(crate) inbox: String,
+    pub(crate) clock: Clock,
+    pub(crate) waker: Arc<mio::Waker>,
+    /// `None`: each link has its own.
+    pub(crate) listeners: Option<Arc<Listeners>>,
+    pub(crate) replicas: Option<Replicas>,
+    pub(crate) fleet: Option<Weak<Fleet>>,
 }
 
 pub(crate) struct State {
     pub(crate) up: Option<Up>,
     /// Why there is no link.
     pub(crate) trouble: Trouble,
-    pub(crate) listeners: HashMap<Owner, Reply>,
-    /// How to judge a node without a marker; the words of `trust.lua`.
-    pub(crate) trust: Vec<String>,
+    /// The command that judges a node without a marker.
+    pub(crate) trust: Vec<Vec<u8>>,
 }
 
 pub(crate) struct Up {
     pub(crate) socket: Arc<Socket>,
     pub(crate) hashes: Vec<(Script, String)>,
-    pub(crate) major: u32,
+    pub(crate) dialect: Dialect,
     pub(crate) unsent: Vec<u8>,
     pub(crate) waiting: VecDeque<Waiting>,
     pub(crate) asked_driver: bool,
@@ -77,11 +111,13 @@ pub(crate) struct Up {
 }
 
 impl Link {
-    pub(crate) fn new(label: String, prefix: String, inbox: String, clock: Clock, waker: Arc<mio::Waker>) -> Self {
+    pub(crate) fn new(label: String, common: &Common) -> Self {
         let trouble = Trouble::new(StoreErrorKind::Unreachable, "not connected yet");
-        let state = State { up: None, trouble, listeners: HashMap::new(), trust: Vec::new() };
+        let state = State { up: None, trouble, trust: Vec::new() };
         let ahead_us = AtomicI64::new(i64::MIN);
-        Self { label, prefix, inbox, clock, waker, ahead_us, state: Mutex::new(state) }
+        let Common { keys, inbox, clock, waker, listeners, replicas, fleet } = common.clone();
+        let listeners = listeners.unwrap_or_default();
+        Self { label, keys, inbox, clock, waker, listeners, replicas, fleet, ahead_us, state: Mutex::new(state) }
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
@@ -141,13 +177,21 @@ impl Link {
 
     /// Sends a step about one lock.
     pub(crate) fn step(self: &Arc<Self>, step: Step, reply: Reply, again: Again) {
-        if let Some(trouble) = steps::reserved(&self.prefix, &step) {
+        if let Some(trouble) = steps::reserved(&self.keys, &step) {
             return reply.answer(Err(trouble));
         }
         let clock = self.server_clock().unwrap_or_else(|| FencingToken::at(self.clock.wall()));
-        let (call, meaning) = steps::call(&self.prefix, &self.inbox, clock, &step);
-        let waiting = Waiting::Step { step, meaning, reply, again };
-        self.send(waiting, |up, out| {
+        let (call, meaning) = steps::call(&self.keys, &self.inbox, clock, &step);
+        let replicas = self.replicas.filter(|_| Replicas::concern(&step));
+        let (waiting, witness) = match replicas {
+            None => (Waiting::Step { step, meaning, reply, again }, None),
+            Some(replicas) => {
+                let (waiting, witness) = replicas.waiting(step, meaning, reply, again);
+                (waiting, Some(witness))
+            }
+        };
+        let asking = again.asking.then(|| Waiting::Then(Box::new(|_, _| {})));
+        let script = |up: &Up, out: &mut Vec<u8>| {
             let Some(script) = call.script else {
                 wire::write_head(out, call.count);
                 out.extend_from_slice(&call.words);
@@ -161,11 +205,20 @@ impl Link {
                 }
                 _ => {
                     wire::write_word(out, "EVAL");
-                    wire::write_word(out, &script.text(up.major));
+                    wire::write_word(out, &script.text(up.dialect));
                 }
             }
             wire::write_word(out, &call.keys.to_string());
             out.extend_from_slice(&call.words);
+        };
+        self.send([asking, Some(waiting), witness], |up, out| {
+            if again.asking {
+                wire::write(out, &[b"ASKING"]);
+            }
+            script(up, out);
+            if let Some(replicas) = replicas {
+                replicas.write(out, &self.clock, again.deadline);
+            }
         });
     }
 
@@ -175,10 +228,20 @@ impl Link {
         parts: &[&[u8]],
         then: impl FnOnce(&Arc<Link>, Result<Value, Trouble>) + Send + 'static,
     ) {
-        self.send(Waiting::Then(Box::new(then)), |_, out| wire::write(out, parts));
+        self.send([Some(Waiting::Then(Box::new(then)))], |_, out| wire::write(out, parts));
     }
 
-    fn send(self: &Arc<Self>, waiting: Waiting, write: impl FnOnce(&Up, &mut Vec<u8>)) {
+    fn is_on_probation(&self) -> bool {
+        self.state().up.as_ref().is_some_and(|up| up.dialect.trust == Trust::Never)
+    }
+
+    /// Whether it can be used now.
+    pub(crate) fn is_up(&self) -> bool {
+        self.state().up.is_some()
+    }
+
+    /// Writes commands and puts down who waits for their replies, in one go: nothing comes between them.
+    fn send<const N: usize>(self: &Arc<Self>, waiting: [Option<Waiting>; N], write: impl FnOnce(&Up, &mut Vec<u8>)) {
         let mut state = self.state();
         let trouble = match &state.up {
             None => Some(state.trouble.clone()),
@@ -189,14 +252,14 @@ impl Link {
         };
         if let Some(trouble) = trouble {
             drop(state);
-            return self.complete(waiting, Err(trouble));
+            return waiting.into_iter().flatten().for_each(|waiting| self.complete(waiting, Err(trouble.clone())));
         }
         let up = state.up.as_mut().expect("BUG: just looked at");
         let idle = up.waiting.is_empty() && up.unsent.is_empty();
         let mut unsent = std::mem::take(&mut up.unsent);
         write(up, &mut unsent);
         up.unsent = unsent;
-        up.waiting.push_back(waiting);
+        up.waiting.extend(waiting.into_iter().flatten());
         if idle {
             up.heard_at = self.clock.now();
         }
@@ -219,8 +282,19 @@ impl Link {
                 Ok(Value::Error(text)) if text.starts_with("NOSCRIPT") && !again.with_text => {
                     self.step(step, reply, Again { with_text: true, ..again });
                 }
+                Ok(Value::Error(text)) if self.fleet.is_some() && Fleet::sends_away(&text) => {
+                    self.bounce(step, reply, again, &text);
+                }
                 Ok(value) => self.answer(step, meaning, reply, again, &value),
             },
+        }
+    }
+
+    /// The server did not do it, and said so: it is done elsewhere, or later.
+    fn bounce(self: &Arc<Self>, step: Step, reply: Reply, again: Again, text: &str) {
+        match self.fleet.as_ref().and_then(Weak::upgrade) {
+            Some(fleet) => fleet.bounced(self, step, reply, again, text),
+            None => reply.answer(Err(steps::trouble(text))),
         }
     }
 
@@ -238,6 +312,8 @@ impl Link {
             }
             // The marker is gone: somebody emptied the server while we were connected.
             Read::Untrusted => self.judge(move |link, verdict| match verdict {
+                // Its scripts are those of a node on probation, which is over.
+                Ok(()) if link.is_on_probation() => link.bounce(step, reply, again, PROBATION_IS_OVER),
                 Ok(()) => link.step(step, reply, Again { after_trust: true, ..again }),
                 Err(trouble) => reply.answer(Err(trouble)),
             }),
@@ -247,26 +323,24 @@ impl Link {
     /// Asks whether the node may vote.
     pub(crate) fn judge(self: &Arc<Self>, then: impl FnOnce(&Arc<Link>, Result<(), Trouble>) + Send + 'static) {
         let words = self.state().trust.clone();
-        let mut parts: Vec<&[u8]> = vec![
-            b"EVAL",
-            crate::scripts::TRUST.as_bytes(),
-            b"2",
-            steps::MARKER.as_bytes(),
-            steps::PROBATION.as_bytes(),
-        ];
-        parts.extend(words.iter().map(String::as_bytes));
+        let parts: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
         self.command(&parts, move |link, outcome| then(link, outcome.and_then(|value| trusted(&value))));
     }
 
     /// Takes what the server said unasked to whom it concerns.
     pub(crate) fn pushed(&self, parts: &[Value]) {
-        let [kind, _, word] = parts else { return };
+        let [kind, channel, word] = parts else { return };
         if kind.text().as_deref() != Some("message") {
             return;
         }
         let Some(word) = word.text() else { return };
+        if channel.text().as_deref() == Some(sentinel::SWITCHED) {
+            return self.fleet.iter().filter_map(Weak::upgrade).for_each(|fleet| fleet.switched(&word));
+        }
         let words: Vec<&str> = word.split(' ').collect();
         let (owner, event) = match words[..] {
+            // The replicas may not have it yet, and nobody can ask them for another link's write.
+            ["G", owner, ..] if self.replicas.is_some() => (owner, Event::MayPay),
             ["G", owner, token, attempt] => match (token.parse(), attempt.parse()) {
                 (Ok(token), Ok(attempt)) => (owner, Event::HandedOver { token, attempt }),
                 _ => return,
@@ -274,16 +348,9 @@ impl Link {
             ["W", owner] => (owner, Event::MayPay),
             _ => return,
         };
-        let listener = Owner::from_exposed(owner).and_then(|owner| self.state().listeners.get(&owner).cloned());
-        if let Some(listener) = listener {
-            listener.push(event);
+        if let Some(owner) = Owner::from_exposed(owner) {
+            self.listeners.tell(&owner, event);
         }
-    }
-
-    /// Hints everybody who waits: pushes may have been lost with the old link.
-    pub(crate) fn hint_all(&self) {
-        let listeners: Vec<Reply> = self.state().listeners.values().cloned().collect();
-        listeners.iter().for_each(|listener| listener.push(Event::MayPay));
     }
 }
 

@@ -36,9 +36,36 @@ const SET_NX_GET: &str = "local held = redis.call('SET', KEYS[1], ARGV[1], 'NX',
 const GET_SET_NX: &str = "local held = redis.call('GET', KEYS[1]) \
      if not held then redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[3]) end";
 
+/// Tells by the marker whether the node is trusted, and what time it is.
+const BY_MARKER: &str = "redis.call('PTTL', KEYS[3])";
+/// The time only, as the marker would tell it: in a cluster the marker is in a slot of its own.
+const BY_TIME: &str = "(function() local time = redis.call('TIME') \
+     return 10531782622208 - time[1] * 1000 - math.floor(time[2] / 1000) end)()";
+
+/// On probation, where no marker can say so.
+const NEVER: &str = "(-1)";
+
+/// How a script learns whether the node is trusted, and what time it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Trust {
+    /// By its marker.
+    Marker,
+    /// It is: that was judged when the link came up.
+    Judged,
+    /// It is not: that was judged when the link came up.
+    Never,
+}
+
+/// What a server understands, and what it can be asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Dialect {
+    pub(crate) major: u32,
+    pub(crate) trust: Trust,
+}
+
 impl Script {
-    /// The text for a server of this major version.
-    pub(crate) fn text(self, major: u32) -> String {
+    /// The text for such a server.
+    pub(crate) fn text(self, dialect: Dialect) -> String {
         let file = match self {
             Self::Acquire => include_str!("../lua/acquire.lua"),
             Self::Renew => include_str!("../lua/renew.lua"),
@@ -50,7 +77,27 @@ impl Script {
             Self::PlainRenew => include_str!("../lua/plain_renew.lua"),
             Self::PlainRelease => include_str!("../lua/plain_release.lua"),
         };
-        let set = if major >= 7 { SET_NX_GET } else { GET_SET_NX };
-        file.replace("--[[SET_NX_GET]]", set).replace("--[[PRELUDE]]", PRELUDE)
+        let set = if dialect.major >= 7 { SET_NX_GET } else { GET_SET_NX };
+        let text = file.replace("--[[SET_NX_GET]]", set).replace("--[[PRELUDE]]", PRELUDE);
+        match dialect.trust {
+            Trust::Marker => text,
+            Trust::Judged => text.replace(BY_MARKER, BY_TIME),
+            Trust::Never => text.replace(BY_MARKER, NEVER),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn in_a_cluster_no_script_looks_at_the_marker() {
+        let dialects = [Trust::Judged, Trust::Never].map(|trust| Dialect { major: 7, trust });
+        for (script, dialect) in ALL.into_iter().flat_map(|script| dialects.map(|dialect| (script, dialect))) {
+            let text = script.text(dialect);
+            let code: Vec<&str> = text.lines().filter(|line| !line.trim_start().starts_with("--")).collect();
+            assert!(!code.iter().any(|line| line.contains("KEYS[3]")), "{script:?}");
+        }
     }
 }

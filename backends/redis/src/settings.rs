@@ -4,6 +4,13 @@ use std::time::Duration;
 
 use fencepost_core::Invalid;
 
+use crate::replicas::Replicas;
+use crate::url::Kind;
+
+/// The most replicas that can be waited for, and the longest wait: a server that is silent for 2 s gets a new link.
+const REPLICAS_MAX: u32 = 100;
+const REPLICAS_WITHIN_MAX: Duration = Duration::from_millis(1000);
+
 /// The longest lease that a quorum may be set to.
 const MAX_TTL_MAX: Duration = Duration::from_secs(3600);
 
@@ -14,6 +21,12 @@ pub(crate) struct Settings {
     pub(crate) max_ttl: Duration,
     pub(crate) tls: TlsFiles,
     password_file: Option<String>,
+    pub(crate) sentinel_user: Option<String>,
+    sentinel_password_file: Option<String>,
+    replicas: Option<u32>,
+    replicas_within: Option<Duration>,
+    /// A failover counts as loss of memory.
+    pub(crate) waits_after_failover: Option<bool>,
 }
 
 /// What a URL says about TLS.
@@ -49,7 +62,18 @@ impl Settings {
     pub(crate) fn parse(query: &str, shown: &dyn Fn(&str) -> String) -> Result<Self, Invalid> {
         let max_ttl = Duration::from_secs(60);
         let tls = TlsFiles::default();
-        let mut settings = Self { prefix: "lock:".into(), database: 0, max_ttl, tls, password_file: None };
+        let mut settings = Self {
+            prefix: "lock:".into(),
+            database: 0,
+            max_ttl,
+            tls,
+            password_file: None,
+            sentinel_user: None,
+            sentinel_password_file: None,
+            replicas: None,
+            replicas_within: None,
+            waits_after_failover: None,
+        };
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
             settings.set(key, decoded(value)?, shown)?;
@@ -71,6 +95,28 @@ impl Settings {
             }
             "max_ttl_ms" => self.max_ttl = max_ttl_of(&value)?,
             "password_file" => self.password_file = Some(value),
+            "sentinel_user" => self.sentinel_user = Some(value),
+            "sentinel_password_file" => self.sentinel_password_file = Some(value),
+            "replicas" => {
+                let cure = "how many replicas must have a grant before it counts, 1 to 100";
+                let count = value.parse().ok().filter(|count| (1..=REPLICAS_MAX).contains(count));
+                self.replicas = Some(count.ok_or_else(|| Invalid::new("replicas", shown(&value), cure))?);
+            }
+            "replicas_within_ms" => {
+                let cure = "how long replicas may take to confirm, in milliseconds, 1 to 1000";
+                let within = value.parse().map(Duration::from_millis).ok();
+                let within = within.filter(|within| (Duration::from_millis(1)..=REPLICAS_WITHIN_MAX).contains(within));
+                let refuse = || Invalid::new("replicas_within_ms", shown(&value), cure);
+                self.replicas_within = Some(within.ok_or_else(refuse)?);
+            }
+            "after_failover" => {
+                let cure = "go_on, to grant at once, or wait, until every lease that may be forgotten is over";
+                self.waits_after_failover = Some(match value.as_str() {
+                    "go_on" => false,
+                    "wait" => true,
+                    _ => return Err(Invalid::new("after_failover", shown(&value), cure)),
+                });
+            }
             "ca_file" => self.tls.ca_file = Some(value),
             "cert_file" => self.tls.cert_file = Some(value),
             "key_file" => self.tls.key_file = Some(value),
@@ -80,8 +126,9 @@ impl Settings {
                 self.tls.insecure = value.parse().map_err(|_| Invalid::new("insecure", shown(&value), cure))?;
             }
             _ => {
-                let cure = "a Redis URL takes prefix, db, max_ttl_ms and password_file; with TLS also ca_file, \
-                            cert_file, key_file, server_name and insecure";
+                let cure = "a Redis URL takes prefix, db, max_ttl_ms, password_file, replicas, replicas_within_ms and \
+                            after_failover; with sentinels also sentinel_user and sentinel_password_file; with TLS \
+                            also ca_file, cert_file, key_file, server_name and insecure";
                 return Err(Invalid::new("store", format!("?{}=…", shown(key)), cure));
             }
         }
@@ -90,11 +137,60 @@ impl Settings {
 
     /// From a file or from the environment, so that it need not stand in a URL.
     pub(crate) fn password(&self) -> Result<Option<String>, Invalid> {
-        let Some(path) = &self.password_file else { return Ok(std::env::var("FENCEPOST_REDIS_PASSWORD").ok()) };
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| Invalid::new("password_file", path.as_str(), format!("it cannot be read: {error}")))?;
-        Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned()))
+        secret("password_file", self.password_file.as_deref(), "FENCEPOST_REDIS_PASSWORD")
     }
+
+    /// The same for sentinels.
+    pub(crate) fn sentinel_password(&self) -> Result<Option<String>, Invalid> {
+        secret("sentinel_password_file", self.sentinel_password_file.as_deref(), "FENCEPOST_SENTINEL_PASSWORD")
+    }
+
+    /// The first setting that only sentinels have a use for.
+    fn of_sentinels(&self) -> Option<&'static str> {
+        let user = self.sentinel_user.as_ref().map(|_| "sentinel_user");
+        user.or(self.sentinel_password_file.as_ref().map(|_| "sentinel_password_file"))
+    }
+
+    /// Refuses what has no meaning for such a deployment.
+    pub(crate) fn fit(&self, kind: Kind) -> Result<(), Invalid> {
+        if kind != Kind::Sentinels
+            && let Some(field) = self.of_sentinels()
+        {
+            return Err(Invalid::new(field, "…", "only redis+sentinel:// and rediss+sentinel:// have sentinels"));
+        }
+        if kind == Kind::Quorum && self.replicas.is_some() {
+            let cure = "the nodes of redlock:// are masters of their own: leave it out";
+            return Err(Invalid::new("replicas", "…", cure));
+        }
+        if matches!(kind, Kind::One | Kind::Quorum) && self.waits_after_failover.is_some() {
+            let cure = "only redis+sentinel:// and redis+cluster:// fail over; redlock:// waits by itself";
+            return Err(Invalid::new("after_failover", "…", cure));
+        }
+        if kind == Kind::Cluster && self.prefix.contains(['{', '}']) {
+            let cure = "in a cluster braces choose where a key lives, and Fencepost does: leave them out";
+            return Err(Invalid::new("prefix", self.prefix.as_str(), cure));
+        }
+        Ok(())
+    }
+
+    /// How many replicas to wait for, if any.
+    pub(crate) fn replicas(&self) -> Result<Option<Replicas>, Invalid> {
+        match (self.replicas, self.replicas_within) {
+            (None, None) => Ok(None),
+            (None, Some(within)) => {
+                let cure = "say how many with replicas=, or leave it out";
+                Err(Invalid::new("replicas_within_ms", within.as_millis().to_string(), cure))
+            }
+            (Some(count), within) => Ok(Some(Replicas { count, within: within.unwrap_or(Duration::from_millis(200)) })),
+        }
+    }
+}
+
+fn secret(field: &'static str, path: Option<&str>, variable: &str) -> Result<Option<String>, Invalid> {
+    let Some(path) = path else { return Ok(std::env::var(variable).ok()) };
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Invalid::new(field, path, format!("it cannot be read: {error}")))?;
+    Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned()))
 }
 
 fn max_ttl_of(value: &str) -> Result<Duration, Invalid> {

@@ -7,6 +7,7 @@ use fencepost_core::store::{
     Turn, Waiter,
 };
 
+use crate::keys::Keys;
 use crate::scripts::Script;
 use crate::wire::{self, Value};
 
@@ -16,6 +17,8 @@ pub(crate) const OWN_KEYS: &str = "fp:";
 pub(crate) const MARKER: &str = "fp:marker";
 /// Since when a node is on probation.
 pub(crate) const PROBATION: &str = "fp:probation";
+/// What is wrong with a cluster whose nodes are all there.
+pub(crate) const NOT_COVERED: &str = "not every slot has a master: see `redis-cli --cluster check`";
 const REVOKED: &str = "fp:revoked:";
 
 /// A call of a script: its keys and arguments, ready for the wire.
@@ -67,18 +70,27 @@ macro_rules! word {
 }
 
 impl Call {
-    fn new(script: Script, prefix: &str, name: &str) -> Self {
+    fn new(script: Script, keys: &Keys, name: &str) -> Self {
         let mut call = Self::empty(Some(script));
+        let (prefix, name) = (&*keys.prefix, &*keys.written(name));
         call.key(word![prefix, name]);
         call.key(word!["fp:fence:{", prefix, name, "}"]);
-        call.key(word![MARKER]);
+        if !keys.clustered {
+            call.key(word![MARKER]);
+            return call;
+        }
+        // The marker is in another slot; the scripts ask for the time instead. The other keys are named though scripts
+        // know them: while a slot moves, a server refuses a step of which it lacks a key before the script has begun,
+        // and not in its middle. One of these is always lacking: there are readers or there is a writer.
+        call.key(word!["fp:line:{", prefix, name, "}"]);
+        call.key(word!["fp:readers:{", prefix, name, "}"]);
         call
     }
 
     /// A script that knows the lock's own key only.
-    fn plain(script: Script, prefix: &str, name: &str) -> Self {
+    fn plain(script: Script, keys: &Keys, name: &str) -> Self {
         let mut call = Self::empty(Some(script));
-        call.key(word![prefix, name]);
+        call.key(word![&*keys.prefix, &*keys.written(name)]);
         call
     }
 
@@ -131,13 +143,12 @@ pub(crate) enum Read {
     Trouble(Trouble),
 }
 
-pub(crate) fn lock_key(prefix: &str, name: &str) -> String {
-    format!("{prefix}{name}")
-}
-
-/// The name in a fence key of this prefix.
-pub(crate) fn name_of_fence<'a>(prefix: &str, key: &'a str) -> Option<&'a str> {
-    key.strip_prefix("fp:fence:{")?.strip_suffix('}')?.strip_prefix(prefix)
+/// What the keys start with that remember who was thrown out of a lock.
+fn revoked(keys: &Keys, name: &str) -> String {
+    match keys.clustered {
+        false => REVOKED.to_owned(),
+        true => format!("{REVOKED}{{{}}}:", keys.lock(name)),
+    }
 }
 
 fn mode(claim: &Claim) -> &'static str {
@@ -155,8 +166,8 @@ fn proposed(proposal: Proposal) -> FencingToken {
 }
 
 /// Why a step is none that may be taken: with an empty prefix, a lock could have the name of a key of ours.
-pub(crate) fn reserved(prefix: &str, step: &Step) -> Option<Trouble> {
-    if !OWN_KEYS.starts_with(prefix) || !lock_key(prefix, step.name()?.as_str()).starts_with(OWN_KEYS) {
+pub(crate) fn reserved(keys: &Keys, step: &Step) -> Option<Trouble> {
+    if !OWN_KEYS.starts_with(&keys.prefix) || !keys.lock(step.name()?.as_str()).starts_with(OWN_KEYS) {
         return None;
     }
     let message =
@@ -183,9 +194,9 @@ fn millis(span: Duration) -> u64 {
 }
 
 /// Puts a step about one lock into words. `clock` is what the node's clock says by now, as far as we know.
-pub(crate) fn call(prefix: &str, inbox: &str, clock: FencingToken, step: &Step) -> (Call, Meaning) {
+pub(crate) fn call(keys: &Keys, inbox: &str, clock: FencingToken, step: &Step) -> (Call, Meaning) {
     if let Some(claim) = step.claim().filter(|claim| !claim.fenced) {
-        return plain(prefix, claim, step);
+        return plain(keys, claim, step);
     }
     let since = |claim: &Claim| ms(claim.place().map_or(clock, |place| place.ticket.max(clock)));
     match step {
@@ -194,7 +205,7 @@ pub(crate) fn call(prefix: &str, inbox: &str, clock: FencingToken, step: &Step) 
             let owner = claim.owner.expose();
             let (turn, ticket, lease) = place(claim);
             let unify = if *unify { "|1|" } else { "|0|" };
-            let call = Call::new(Script::Acquire, prefix, claim.name.as_str()).words([
+            let call = Call::new(Script::Acquire, keys, claim.name.as_str()).words([
                 word![&*owner, "|", token, "|", *attempt, "|", since(claim), "|", &*claim.label],
                 word![token],
                 word![millis(claim.ttl)],
@@ -204,8 +215,8 @@ pub(crate) fn call(prefix: &str, inbox: &str, clock: FencingToken, step: &Step) 
         }
         Step::Renew { claim, token } => {
             let owner = claim.owner.expose();
-            let mut call = Call::new(Script::Renew, prefix, claim.name.as_str());
-            call.key(word![REVOKED, &*owner]);
+            let mut call = Call::new(Script::Renew, keys, claim.name.as_str());
+            call.key(word![&*revoked(keys, claim.name.as_str()), &*owner]);
             let call = call.words([
                 word![&*owner],
                 word![*token],
@@ -216,7 +227,7 @@ pub(crate) fn call(prefix: &str, inbox: &str, clock: FencingToken, step: &Step) 
             (call, Meaning::Renew)
         }
         Step::Release { claim, raise, pass, then } => {
-            let call = Call::new(Script::Release, prefix, claim.name.as_str());
+            let call = Call::new(Script::Release, keys, claim.name.as_str());
             let (owner, pass) = (claim.owner.expose(), proposed(*pass));
             let call = match raise {
                 Some(raise) => call.words([word![&*owner, "|", *raise, "|"], word![pass]]),
@@ -235,7 +246,7 @@ pub(crate) fn call(prefix: &str, inbox: &str, clock: FencingToken, step: &Step) 
         Step::GiveBack { claim, attempt, token, pass } => {
             let owner = claim.owner.expose();
             let (turn, ticket, lease) = place(claim);
-            let call = Call::new(Script::GiveBack, prefix, claim.name.as_str()).words([
+            let call = Call::new(Script::GiveBack, keys, claim.name.as_str()).words([
                 word![&*owner],
                 word![*token],
                 word![*attempt, "|", since(claim), "|", &*claim.label],
@@ -251,21 +262,22 @@ pub(crate) fn call(prefix: &str, inbox: &str, clock: FencingToken, step: &Step) 
         }
         Step::Evict { name, above } => {
             let above = proposed(*above);
-            let call = Call::new(Script::Evict, prefix, name.as_str());
-            (call.words([word![above], word![above.next()], word![REVOKED]]), Meaning::Evict)
+            let call = Call::new(Script::Evict, keys, name.as_str());
+            (call.words([word![above], word![above.next()], word![&*revoked(keys, name.as_str())]]), Meaning::Evict)
         }
-        Step::Inspect { name } => (Call::new(Script::Inspect, prefix, name.as_str()), Meaning::Inspect),
+        Step::Inspect { name } => (Call::new(Script::Inspect, keys, name.as_str()), Meaning::Inspect),
         Step::List { .. } => unreachable!("BUG: a listing is not one call"),
     }
 }
 
 /// The same for a lock that needs no token: `SET NX PX` and compare-and-delete, as every Redis lock has them.
-fn plain(prefix: &str, claim: &Claim, step: &Step) -> (Call, Meaning) {
+fn plain(keys: &Keys, claim: &Claim, step: &Step) -> (Call, Meaning) {
     let (name, owner, ttl) = (claim.name.as_str(), claim.owner.expose(), millis(claim.ttl));
-    let call = |script| Call::plain(script, prefix, name).words([word![&*owner]]);
+    let call = |script| Call::plain(script, keys, name).words([word![&*owner]]);
     match step {
         Step::Acquire { attempt: 1, token, .. } => {
-            let words = [word!["SET"], word![prefix, name], word![&*owner], word!["NX"], word!["PX"], word![ttl]];
+            let key = keys.lock(name);
+            let words = [word!["SET"], word![&*key], word![&*owner], word!["NX"], word!["PX"], word![ttl]];
             (Call::empty(None).words(words), Meaning::Acquire(proposed(*token)))
         }
         Step::Acquire { token, .. } => {
@@ -380,8 +392,7 @@ fn waiter_of(value: &str, now: u64) -> Option<Waiter> {
 }
 
 const PASSWORD_CURE: &str = "set ?password_file=, FENCEPOST_REDIS_PASSWORD or redis://USER:PASSWORD@HOST";
-const RIGHTS_CURE: &str =
-    "an ACL user needs scripts, INFO, the keys of the prefix and `fp:*`, the channels `fp:inbox:*`";
+const RIGHTS_CURE: &str = "an ACL user needs scripts, INFO, the keys of the prefix and `fp:*`, the channels `fp:inbox:*`; with `replicas` also WAIT";
 
 /// What an error reply means.
 pub(crate) fn trouble(text: &str) -> Trouble {
@@ -389,7 +400,7 @@ pub(crate) fn trouble(text: &str) -> Trouble {
     let kind = match code {
         "WRONGTYPE" => StoreErrorKind::OtherKind,
         "NOAUTH" | "NOPERM" | "WRONGPASS" => StoreErrorKind::Denied,
-        "READONLY" => StoreErrorKind::Misconfigured,
+        "READONLY" | "MOVED" | "CROSSSLOT" => StoreErrorKind::Misconfigured,
         "LOADING" | "BUSY" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" => StoreErrorKind::Unreachable,
         _ if text.contains("WRONGTYPE") => StoreErrorKind::OtherKind,
         _ if text.contains("READONLY") => StoreErrorKind::Misconfigured,
@@ -398,6 +409,7 @@ pub(crate) fn trouble(text: &str) -> Trouble {
     };
     let message = match (&kind, code) {
         (StoreErrorKind::OtherKind, _) => "the key is taken by something that is no string".to_owned(),
+        (_, "MOVED" | "CROSSSLOT") => "it is a node of a cluster: such a URL is redis+cluster://HOST:PORT".to_owned(),
         (StoreErrorKind::Misconfigured, _) => "it is a replica: name a master".to_owned(),
         (StoreErrorKind::Denied, "NOAUTH") => format!("it wants a password: {PASSWORD_CURE}"),
         (StoreErrorKind::Denied, "WRONGPASS") => format!("it does not know this user and password: {PASSWORD_CURE}"),

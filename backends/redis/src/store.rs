@@ -38,30 +38,26 @@ impl RedisNode {
 
 impl Store for RedisNode {
     fn abilities(&self) -> Abilities {
-        Abilities {
-            mints: false,
-            queues: true,
-            survives_restart: false,
-            smallest_ttl: Duration::from_millis(50),
-            largest_ttl: self.largest_ttl,
-            answer_within: None,
-        }
+        abilities(self.largest_ttl)
     }
 
     fn label(&self) -> String {
         self.link.label.clone()
     }
 
-    fn submit(&self, step: Step, _deadline: Moment, reply: Reply) {
+    fn submit(&self, step: Step, deadline: Moment, reply: Reply) {
         match step {
-            Step::List { prefix, after, limit } => list(&self.link, &prefix, after, limit, reply),
-            step => self.link.step(step, reply, Again::default()),
+            Step::List { prefix, after, limit } => {
+                let link = self.link.clone();
+                let ask = Box::new(move |step, reply| link.step(step, reply, Again::until(deadline)));
+                list(vec![self.link.clone()], ask, &prefix, after, limit, reply);
+            }
+            step => self.link.step(step, reply, Again::until(deadline)),
         }
     }
 
     fn listen(&self, claim: &Arc<Claim>, reply: Reply) -> Listening {
-        self.link.state().listeners.insert(claim.owner, reply);
-        Listening::new(Ear { link: self.link.clone(), claim: claim.clone() })
+        self.link.listeners.listen(claim, reply)
     }
 
     fn clock(&self) -> Option<FencingToken> {
@@ -75,19 +71,26 @@ impl fmt::Debug for RedisNode {
     }
 }
 
-struct Ear {
-    link: Arc<Link>,
-    claim: Arc<Claim>,
-}
-
-impl Drop for Ear {
-    fn drop(&mut self) {
-        self.link.state().listeners.remove(&self.claim.owner);
+/// What every Redis store can do.
+pub(crate) fn abilities(largest_ttl: Option<Duration>) -> Abilities {
+    Abilities {
+        mints: false,
+        queues: true,
+        survives_restart: false,
+        smallest_ttl: Duration::from_millis(50),
+        largest_ttl,
+        answer_within: None,
     }
 }
 
-/// A listing: finds the names with SCAN, then looks at each.
+/// How a listing looks at one lock.
+type Ask = Box<dyn Fn(Step, Reply) + Send>;
+
+/// A listing: finds the names with SCAN, server by server, then looks at each.
 struct Listing {
+    /// The servers that are still to be searched.
+    rest: Vec<Arc<Link>>,
+    ask: Ask,
     prefix: String,
     after: Option<LockName>,
     limit: usize,
@@ -95,12 +98,17 @@ struct Listing {
     reply: Reply,
 }
 
-fn list(link: &Arc<Link>, prefix: &str, after: Option<LockName>, limit: u32, reply: Reply) {
+/// Lists what these servers have.
+pub(crate) fn list(links: Vec<Arc<Link>>, ask: Ask, prefix: &str, after: Option<LockName>, limit: u32, reply: Reply) {
     let (prefix, limit) = (prefix.to_owned(), limit as usize);
+    search_next(Listing { rest: links, ask, prefix, after, limit, names: BTreeSet::new(), reply });
+}
+
+fn search_next(mut listing: Listing) {
+    let Some(link) = listing.rest.pop() else { return look_at_each(listing) };
     // Locks of ours have a fence; those of other libraries only their key.
-    let fences = format!("fp:fence:{{{}*", escaped(&steps::lock_key(&link.prefix, &prefix)));
-    let listing = Listing { prefix, after, limit, names: BTreeSet::new(), reply };
-    scan(link, listing, fences, true, "0".into());
+    let fences = format!("fp:fence:{{{}*", escaped(&link.keys.lock(&listing.prefix)));
+    scan(&link, listing, fences, true, "0".into());
 }
 
 /// Takes away the meaning that characters have in a pattern.
@@ -118,18 +126,18 @@ fn scan(link: &Arc<Link>, mut listing: Listing, pattern: String, of_fences: bool
         };
         for key in keys {
             let name = match of_fences {
-                true => steps::name_of_fence(&link.prefix, &key).map(str::to_owned),
+                true => link.keys.name_of_fence(&key),
                 false if key.starts_with(steps::OWN_KEYS) => None,
-                false => key.strip_prefix(&link.prefix).map(str::to_owned),
+                false => link.keys.name_of_lock(&key),
             };
             listing.names.extend(name.filter(|name| name.starts_with(&listing.prefix)));
         }
         match (cursor.as_str(), of_fences) {
             ("0", true) => {
-                let locks = format!("{}*", escaped(&steps::lock_key(&link.prefix, &listing.prefix)));
+                let locks = format!("{}*", escaped(&link.keys.lock(&listing.prefix)));
                 scan(link, listing, locks, false, "0".into());
             }
-            ("0", false) => look_at_each(link, listing),
+            ("0", false) => search_next(listing),
             _ => scan(link, listing, next, of_fences, cursor),
         }
     });
@@ -146,7 +154,7 @@ fn page(outcome: Result<Value, Trouble>) -> Result<(String, Vec<String>), Troubl
     Ok((cursor.text().ok_or_else(odd)?, keys))
 }
 
-fn look_at_each(link: &Arc<Link>, listing: Listing) {
+fn look_at_each(listing: Listing) {
     let after = listing.after.as_ref().map(|after| after.as_str().to_owned());
     let wanted = listing.names.into_iter().filter(|name| after.as_ref().is_none_or(|after| name > after));
     // A name that is none of ours may be anything; what is no valid name cannot be a lock of ours.
@@ -154,11 +162,12 @@ fn look_at_each(link: &Arc<Link>, listing: Listing) {
     if names.is_empty() {
         return listing.reply.answer(Ok(Answer::States(Vec::new())));
     }
+    let ask = listing.ask;
     let states = Mutex::new((vec![None; names.len()], Some(listing.reply)));
     let album = Arc::new(Album { states });
     for (number, name) in names.into_iter().enumerate() {
         let reply = Reply::new(album.clone(), number, 0);
-        link.step(Step::Inspect { name }, reply, Again::default());
+        ask(Step::Inspect { name }, reply);
     }
 }
 

@@ -2,10 +2,12 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fencepost_core::Invalid;
 
+use crate::replicas::Replicas;
 use crate::settings::{Settings, decoded};
 use crate::tls::{Access, Client};
 
@@ -51,10 +53,53 @@ impl fmt::Debug for Node {
     }
 }
 
+/// How to enter a server whose address the URL does not name, because others do.
+#[derive(Clone)]
+pub(crate) struct Entry {
+    user: Option<String>,
+    password: Option<String>,
+    database: u32,
+    tls: Option<Arc<Client>>,
+}
+
+impl Entry {
+    pub(crate) fn node(&self, address: Address) -> Result<Node, Invalid> {
+        let tls = match (&self.tls, &address) {
+            (Some(client), Address::Tcp { host, .. }) => Some(client.access(host)?),
+            _ => None,
+        };
+        let Self { user, password, database, .. } = self.clone();
+        Ok(Node { address, tls, user, password, database })
+    }
+}
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Entry(/{})", self.database)
+    }
+}
+
+/// What the servers that a URL names are to each other.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Deployment {
+    /// One, or several masters that vote.
+    Servers,
+    /// They know where the master of this name is.
+    Sentinels { master: String },
+    /// They know which masters there are, and who has which slots.
+    Cluster,
+}
+
 /// Everything a URL says.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     pub(crate) nodes: Vec<Node>,
+    pub(crate) deployment: Deployment,
+    /// For the servers that sentinels or a cluster name.
+    pub(crate) entry: Entry,
+    pub(crate) replicas: Option<Replicas>,
+    /// A failover counts as loss of memory.
+    pub(crate) waits_after_failover: bool,
     /// Before every name. Default `lock:`.
     pub(crate) prefix: String,
     /// Several masters that vote.
@@ -76,14 +121,24 @@ impl Config {
         let has_credentials = rest.contains('@');
         let shown = |text: &str| if has_credentials { "…".to_owned() } else { text.to_owned() };
         let wrong = |value: &str, cure: &str| Invalid::new("store", format!("{scheme}:{}", shown(value)), cure);
-        let (quorum, with_tls) = match scheme {
-            "redis" | "redis+unix" => (false, false),
-            "rediss" => (false, true),
-            "redlock" => (true, false),
-            "redlock+tls" => (true, true),
-            _ => return Err(wrong("…", "a Redis URL is redis, rediss, redis+unix, redlock or redlock+tls")),
+        let (kind, with_tls) = match scheme {
+            "redis" | "redis+unix" => (Kind::One, false),
+            "rediss" => (Kind::One, true),
+            "redlock" => (Kind::Quorum, false),
+            "redlock+tls" => (Kind::Quorum, true),
+            "redis+sentinel" => (Kind::Sentinels, false),
+            "rediss+sentinel" => (Kind::Sentinels, true),
+            "redis+cluster" => (Kind::Cluster, false),
+            "rediss+cluster" => (Kind::Cluster, true),
+            _ => {
+                let cure = "a Redis URL is redis, rediss, redis+unix, redlock, redlock+tls, redis+sentinel, \
+                            rediss+sentinel, redis+cluster or rediss+cluster";
+                return Err(wrong("…", cure));
+            }
         };
+        let quorum = kind == Kind::Quorum;
         let settings = Settings::parse(query, &shown)?;
+        let mut master = String::new();
         let nodes = match scheme {
             "redis+unix" => {
                 let path = place.strip_prefix("//").unwrap_or(place);
@@ -93,24 +148,49 @@ impl Config {
                 vec![Node { address, tls: None, user, password, database: settings.database }]
             }
             _ => {
-                let form = format!("write it as {scheme}://HOST:PORT");
+                let form = match kind {
+                    Kind::Sentinels => format!("write it as {scheme}://SENTINEL:PORT,SENTINEL:PORT/MASTER_NAME"),
+                    _ => format!("write it as {scheme}://HOST:PORT"),
+                };
                 let place = place.strip_prefix("//").ok_or_else(|| wrong("…", &form))?;
-                let (hosts, database) = place.split_once('/').unwrap_or((place, ""));
-                let database = match database {
+                let (hosts, path) = place.split_once('/').unwrap_or((place, ""));
+                let number = match kind {
+                    Kind::Sentinels => {
+                        let (name, number) = path.split_once('/').unwrap_or((path, ""));
+                        if name.is_empty() {
+                            return Err(wrong("…", &form));
+                        }
+                        master = decoded(name)?;
+                        number
+                    }
+                    _ => path,
+                };
+                let database = match number {
                     "" => settings.database,
                     number => number.parse().map_err(|_| {
                         wrong("…", "after the host comes the number of a database; write a / in a password as %2F")
                     })?,
                 };
-                hosts.split(',').map(|host| node(host, database, &shown)).collect::<Result<Vec<_>, _>>()?
+                if kind == Kind::Cluster && database != 0 {
+                    return Err(Invalid::new("db", database.to_string(), "a cluster has the database 0 only"));
+                }
+                let port = if kind == Kind::Sentinels { "26379" } else { "6379" };
+                hosts.split(',').map(|host| node(host, database, port, &shown)).collect::<Result<Vec<_>, _>>()?
             }
         };
-        if nodes.len() > 1 && !quorum {
-            return Err(wrong("…", "several servers are redlock://A,B,C, or redlock+tls://A,B,C"));
+        if nodes.len() > 1 && kind == Kind::One {
+            let cure = "several servers are redlock://A,B,C if they know nothing of each other, redis+cluster://A,B,C if \
+                        they are a cluster, redis+sentinel://A,B,C/MASTER_NAME if they are sentinels";
+            return Err(wrong("…", cure));
         }
         if nodes.len() > NODES_MAX {
-            return Err(wrong("…", "a quorum has at most 9 nodes"));
+            return Err(wrong("…", "name at most 9 servers"));
         }
+        let shares_credentials = matches!(kind, Kind::Sentinels | Kind::Cluster);
+        if shares_credentials && nodes[1..].iter().any(|node| node.user.is_some() || node.password.is_some()) {
+            return Err(wrong("…", "user and password stand before the first server, and are those of all"));
+        }
+        settings.fit(kind)?;
         let twice =
             nodes.iter().enumerate().any(|(at, node)| nodes[..at].iter().any(|one| one.address == node.address));
         if twice {
@@ -121,27 +201,69 @@ impl Config {
             (true, _) => Some(Client::new(&settings.tls)?),
             (false, None) => None,
             (false, Some(field)) => {
-                return Err(Invalid::new(field, "…", "only rediss:// and redlock+tls:// speak TLS"));
+                let cure = "only rediss://, redlock+tls://, rediss+sentinel:// and rediss+cluster:// speak TLS";
+                return Err(Invalid::new(field, "…", cure));
             }
         };
         let mut nodes = nodes;
+        let first = &nodes[0];
+        let entry = Entry {
+            user: first.user.clone(),
+            password: first.password.clone().or_else(|| password.clone()),
+            database: first.database,
+            tls: client.map(Arc::new),
+        };
+        let sentinel_password = if kind == Kind::Sentinels { settings.sentinel_password()? } else { None };
         for node in &mut nodes {
-            node.password = node.password.take().or_else(|| password.clone());
-            if let (Some(client), Address::Tcp { host, .. }) = (&client, &node.address) {
-                node.tls = Some(client.access(host)?);
+            match kind {
+                Kind::One | Kind::Quorum => node.password = node.password.take().or_else(|| password.clone()),
+                Kind::Cluster => (node.user, node.password) = (entry.user.clone(), entry.password.clone()),
+                Kind::Sentinels => {
+                    (node.user, node.password) = (settings.sentinel_user.clone(), sentinel_password.clone());
+                }
             }
+            node.tls = entry.node(node.address.clone())?.tls;
         }
-        Ok(Self { nodes, prefix: settings.prefix, quorum, max_ttl: settings.max_ttl, trust_all: false })
+        Ok(Self {
+            nodes,
+            deployment: match kind {
+                Kind::One | Kind::Quorum => Deployment::Servers,
+                Kind::Sentinels => Deployment::Sentinels { master },
+                Kind::Cluster => Deployment::Cluster,
+            },
+            entry,
+            replicas: settings.replicas()?,
+            waits_after_failover: settings.waits_after_failover.unwrap_or(false),
+            prefix: settings.prefix,
+            quorum,
+            max_ttl: settings.max_ttl,
+            trust_all: false,
+        })
+    }
+
+    /// Whether a password goes over a network for all to see; where to.
+    pub(crate) fn exposes_password(&self) -> Option<&Address> {
+        let found = |node: &&Node| self.entry.node(node.address.clone()).is_ok_and(|node| node.exposes_password());
+        self.nodes.iter().find(|node| node.exposes_password() || found(node)).map(|node| &node.address)
     }
 }
 
-fn node(text: &str, database: u32, shown: &dyn Fn(&str) -> String) -> Result<Node, Invalid> {
+/// What a scheme stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    One,
+    Quorum,
+    Sentinels,
+    Cluster,
+}
+
+fn node(text: &str, database: u32, default_port: &str, shown: &dyn Fn(&str) -> String) -> Result<Node, Invalid> {
     let (words, host) = text.rsplit_once('@').unwrap_or(("", text));
     let (user, password) = credentials(words)?;
     let refuse = |cure: &str| Invalid::new("store", shown(host), cure);
     let (name, port) = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((name, rest)) => (name, rest.strip_prefix(':').unwrap_or("6379")),
-        None => host.split_once(':').unwrap_or((host, "6379")),
+        Some((name, rest)) => (name, rest.strip_prefix(':').unwrap_or(default_port)),
+        None => host.split_once(':').unwrap_or((host, default_port)),
     };
     if name.is_empty() {
         return Err(refuse("name a host, as in redis://HOST:PORT"));

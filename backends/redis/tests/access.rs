@@ -4,9 +4,11 @@ use std::process::Command;
 use std::time::Duration;
 
 use fencepost_core::{Blocking, Connect, Locks, StoreError, StoreErrorKind};
+use fencepost_testkit::cluster::Cluster;
 use fencepost_testkit::contract::Subject;
 use fencepost_testkit::redis::Redis;
 use fencepost_testkit::server::Server;
+use fencepost_testkit::wait::until;
 
 const PASSWORD: &str = "canary-7c1f";
 
@@ -65,6 +67,27 @@ mod with_few_rights {
 
 mod redlock_with_few_rights {
     fencepost_testkit::contract!(crate::Place::as_user("redlock", 3, &[]));
+}
+
+/// In a cluster, with what the README says that this takes beyond the line.
+#[test]
+fn in_a_cluster_with_replicas_a_user_needs_a_few_rights_more_and_no_others() {
+    let readme = include_str!("../README.md");
+    for more in ["+cluster|slots", "+cluster|myid", "+asking", "+wait"] {
+        assert!(readme.contains(more), "the README does not name {more}");
+    }
+    let options = format!("{} +cluster|slots +cluster|myid +asking +wait {}", user(&[]), Cluster::options());
+    let server = Redis::new().with(&options).start();
+    assert_eq!(server.ask(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]), "+OK");
+    until("it is a cluster", || server.ask(&["CLUSTER", "INFO"]).contains("cluster_state:ok"));
+    let rest = format!("//fencepost:{PASSWORD}@{}", server.address());
+    let locks = fencepost_redis::connect("redis+cluster", &rest).block().expect("enough rights");
+    works(&locks);
+    let mut listed = locks.list("");
+    assert_eq!(listed.next().block().expect("one").expect("an answer").name, "a");
+    let locks = fencepost_redis::connect("redis+cluster", &format!("{rest}?replicas=1")).block().expect("enough");
+    let error = locks.lock("a").acquire().block().expect_err("it has no replicas").to_string();
+    assert!(error.contains("only 0 of the 1 replicas"), "{error}");
 }
 
 fn works(locks: &Locks) {

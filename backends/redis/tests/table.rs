@@ -8,6 +8,7 @@ use fencepost_core::store::{
     Answer, Claim, Clock, FencingToken, LockName, Memory, Mode, Owner, Place, Proposal, Step, Store, Then, Trouble,
     Turn,
 };
+use fencepost_testkit::cluster::Cluster;
 use fencepost_testkit::dice::Dice;
 use fencepost_testkit::redis::{Edition, Redis};
 use fencepost_testkit::steps::{listen, run};
@@ -121,7 +122,8 @@ macro_rules! editions {
         mod $name {
             #[test]
             fn the_scripts_answer_as_the_table_does() {
-                super::the_scripts_answer_as_the_table_does(super::Edition::$edition);
+                let server = super::Redis::new().edition(super::Edition::$edition).start();
+                super::answers_as_the_table_does("redis", &format!("//{}", server.address()));
             }
         }
     )+};
@@ -129,21 +131,26 @@ macro_rules! editions {
 
 editions!(system: System, redis_6_2: Redis6, redis_8_0: Redis8, valkey_8_1: Valkey8, valkey_9_1: Valkey9);
 
-fn the_scripts_answer_as_the_table_does(edition: Edition) {
+/// There the scripts ask for the time instead of the marker.
+#[test]
+fn the_scripts_answer_as_the_table_does_in_a_cluster() {
+    let cluster = Cluster::start();
+    answers_as_the_table_does("redis+cluster", &format!("//{}", cluster.place()));
+}
+
+fn answers_as_the_table_does(scheme: &str, rest: &str) {
     let clock = Clock::system().expect("a clock");
-    let server = Redis::new().edition(edition).start();
-    let rest = format!("//{}", server.address());
-    let nodes = fencepost_redis::nodes("redis", &rest, clock.clone());
+    let nodes = fencepost_redis::nodes(scheme, rest, clock.clone());
     let redis = nodes.block().expect("it is up").remove(0);
     let memory = Memory::node(clock.clone(), "memory");
     let mut answers = std::collections::BTreeMap::new();
     for seed in 0..SEQUENCES {
         let mut play = Play::new(seed, &clock);
-        let _ears: Vec<_> = play.claims.iter().map(|claim| (listen(&redis, claim), listen(&memory, claim))).collect();
+        let _ears: Vec<_> = play.claims.iter().map(|claim| (listen(&*redis, claim), listen(&memory, claim))).collect();
         let mut said = Vec::new();
         for _ in 0..STEPS {
             let step = play.step();
-            let (real, table) = (both(&redis, &step), both(&memory, &step));
+            let (real, table) = (both(&*redis, &step), both(&memory, &step));
             said.push(format!("{step:?}\n    -> {table}"));
             assert_eq!(real, table, "seed {seed}, after\n{}", said.join("\n"));
             *answers.entry(table.split(' ').next().unwrap_or_default().to_owned()).or_insert(0) += 1;
@@ -154,6 +161,6 @@ fn the_scripts_answer_as_the_table_does(edition: Edition) {
     }
 }
 
-fn both(store: &impl Store, step: &Step) -> String {
+fn both(store: &(impl Store + ?Sized), step: &Step) -> String {
     essence(run(store, step.clone()))
 }

@@ -46,7 +46,8 @@ pub(crate) struct Arguments {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C
+    /// Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME,
+    /// redis+cluster://A,B,C
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) store: Option<String>,
     /// Read this file instead of searching fencepost.toml

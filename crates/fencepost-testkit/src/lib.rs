@@ -5,10 +5,12 @@
 //! - [`nodes`]: memory nodes that vote, with or without faults.
 //! - [`recorder`]: a store that writes down every step.
 //! - [`server`]: real servers on free ports, stopped when dropped; [`redis`]: Redis among them.
+//! - [`sentinels`]: a Redis master with replicas and sentinels; [`cluster`]: a Redis Cluster.
 //! - [`proxy`]: a wire to such a server that can be cut, slowed and made to lose what it carries.
 //! - [`steps`]: single steps on a store, without the engine.
-//! - [`poll`]: futures polled by hand.
+//! - [`poll`]: futures polled by hand; [`wait`]: for something to be so.
 
+pub mod cluster;
 pub mod contract;
 pub mod dice;
 pub mod faulty;
@@ -17,5 +19,7 @@ pub mod poll;
 pub mod proxy;
 pub mod recorder;
 pub mod redis;
+pub mod sentinels;
 pub mod server;
 pub mod steps;
+pub mod wait;

@@ -1,7 +1,7 @@
 //! Real Redis servers.
 
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -101,7 +101,7 @@ impl Recipe for Redis {
     }
 
     fn ready(&self, stream: TcpStream) -> io::Result<()> {
-        let answer = match ask_on(stream, &["PING"]) {
+        let answer = match ask_on(stream, &["PING"], true) {
             // Who does not speak TLS is thrown out by a server that does, once it is there.
             Err(error) if self.tls && error.kind() == io::ErrorKind::ConnectionReset => return Ok(()),
             answer => answer?,
@@ -113,14 +113,24 @@ impl Recipe for Redis {
     }
 }
 
-impl Server<Redis> {
+/// A kind of server that is spoken to as Redis is.
+pub trait SpeaksRedis: Recipe {
+    /// It knows QUIT, which ends what is read.
+    const QUITS: bool;
+}
+
+impl SpeaksRedis for Redis {
+    const QUITS: bool = true;
+}
+
+impl<R: SpeaksRedis> Server<R> {
     /// Sends a command over a connection of its own and answers the raw reply: for what a test does behind our back.
     ///
     /// # Panics
     /// If the server does not answer.
     pub fn ask(&self, words: &[&str]) -> String {
         let stream = TcpStream::connect(self.address()).expect("the server is up");
-        ask_on(stream, words).expect("the server answers")
+        ask_on(stream, words, R::QUITS).expect("the server answers")
     }
 
     /// Like [`Server::ask`], but only what is in the reply, flat: nothing for a null, one word for a text or a number,
@@ -171,13 +181,19 @@ impl Server<Redis> {
     }
 }
 
-fn ask_on(mut stream: TcpStream, words: &[&str]) -> io::Result<String> {
+pub(crate) fn ask_on(mut stream: TcpStream, words: &[&str], quits: bool) -> io::Result<String> {
     let mut command = format!("*{}\r\n", words.len());
     words.iter().for_each(|word| command += &format!("${}\r\n{word}\r\n", word.len()));
-    // The reply to QUIT ends what is read.
-    command += "*1\r\n$4\r\nQUIT\r\n";
+    // The reply to QUIT ends what is read; or else the server, which sees that nothing more will come.
+    if quits {
+        command += "*1\r\n$4\r\nQUIT\r\n";
+    }
     stream.write_all(command.as_bytes())?;
+    if !quits {
+        stream.shutdown(Shutdown::Write)?;
+    }
     let mut reply = String::new();
     stream.read_to_string(&mut reply)?;
-    Ok(reply.strip_suffix("+OK\r\n").unwrap_or(&reply).trim_end().to_owned())
+    let last = if quits { "+OK\r\n" } else { "" };
+    Ok(reply.strip_suffix(last).unwrap_or(&reply).trim_end().to_owned())
 }

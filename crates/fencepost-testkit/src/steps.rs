@@ -24,7 +24,7 @@ impl Mailbox for Slot {
 ///
 /// # Panics
 /// If the store does not answer.
-pub fn run(store: &impl Store, step: Step) -> Result<Answer, Trouble> {
+pub fn run(store: &(impl Store + ?Sized), step: Step) -> Result<Answer, Trouble> {
     let (tell, told) = mpsc::channel();
     let reply = Reply::new(Arc::new(Slot(Mutex::new(tell))), 0, 1);
     store.submit(step, Moment::from_nanos(u64::MAX), reply);
@@ -35,7 +35,7 @@ pub fn run(store: &impl Store, step: Step) -> Result<Answer, Trouble> {
 }
 
 /// Listens for a claim, so that it counts as alive; what is pushed can be received.
-pub fn listen(store: &impl Store, claim: &Arc<Claim>) -> (Listening, mpsc::Receiver<Event>) {
+pub fn listen(store: &(impl Store + ?Sized), claim: &Arc<Claim>) -> (Listening, mpsc::Receiver<Event>) {
     let (tell, told) = mpsc::channel();
     let reply = Reply::new(Arc::new(Slot(Mutex::new(tell))), 0, 0);
     (store.listen(claim, reply), told)

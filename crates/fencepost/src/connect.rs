@@ -17,6 +17,10 @@ use fencepost_core::{Connect, Invalid, StoreError};
 /// | `redis+unix://PATH` | one Redis server, by its socket |
 /// | `redlock://A,B,C` | several independent Redis servers, of which a majority decides |
 /// | `redlock+tls://A,B,C` | the same, by TLS |
+/// | `redis+sentinel://A,B,C/MASTER_NAME` | the Redis master that sentinels name |
+/// | `rediss+sentinel://A,B,C/MASTER_NAME` | the same, by TLS |
+/// | `redis+cluster://A,B,C` | a Redis Cluster |
+/// | `rediss+cluster://A,B,C` | the same, by TLS |
 /// | `memory:` | this connection |
 pub fn connect(url: impl Into<String>) -> Connect {
     let url = url.into();
@@ -54,6 +58,8 @@ fn cure() -> String {
         ("sqlite:PATH", cfg!(feature = "sqlite")),
         ("redis://HOST:PORT", cfg!(feature = "redis")),
         ("redlock://A,B,C", cfg!(feature = "redis")),
+        ("redis+sentinel://A,B,C/MASTER_NAME", cfg!(feature = "redis")),
+        ("redis+cluster://A,B,C", cfg!(feature = "redis")),
         ("memory:", true),
     ];
     let known: Vec<&str> = known.into_iter().filter(|(_, built_in)| *built_in).map(|(url, _)| url).collect();

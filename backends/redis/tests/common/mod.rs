@@ -9,12 +9,10 @@ use fencepost_testkit::contract::Subject;
 use fencepost_testkit::proxy::Proxy;
 use fencepost_testkit::redis::Redis;
 use fencepost_testkit::server::Server;
+pub(crate) use fencepost_testkit::wait::{PATIENCE, until};
 
 /// Every write is on disk before it is answered.
 pub(crate) const KEEPS_EVERYTHING: &str = "--appendonly yes --appendfsync always";
-
-/// Longer than anything here takes on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Some servers, alone or as a quorum.
 pub(crate) struct Place {
@@ -127,15 +125,6 @@ impl Subject for Place {
     fn connect(&self) -> Connect {
         let connect = fencepost_redis::connect(if self.quorum { "redlock" } else { "redis" }, &self.rest());
         if self.quorum { connect.answer_within(Duration::from_secs(1)) } else { connect }
-    }
-}
-
-/// Asks again and again until it is so.
-pub(crate) fn until(what: &str, mut so: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !so() {
-        assert!(started.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
-        std::thread::yield_now();
     }
 }
 

@@ -1,6 +1,7 @@
 //! TLS, on real servers: the whole contract, and what is said when it does not come about.
 
 mod certificates;
+mod found;
 
 use std::time::{Duration, Instant};
 

@@ -6,6 +6,7 @@ mod generated;
 mod loss;
 mod nesting;
 mod queries;
+mod redis;
 mod run;
 mod signals;
 mod support;
