@@ -50,6 +50,8 @@ pub(crate) struct Again {
     pub(crate) bounces: u32,
     /// When nobody waits for its answer any more.
     pub(crate) deadline: Option<Moment>,
+    /// When it was submitted, and its tokens proposed.
+    pub(crate) since: Option<Moment>,
 }
 
 impl Again {
@@ -103,6 +105,7 @@ pub(crate) struct Up {
     pub(crate) unsent: Vec<u8>,
     pub(crate) waiting: VecDeque<Waiting>,
     pub(crate) asked_driver: bool,
+    pub(crate) since: Moment,
     /// When the server last said something, or was first asked after a silence.
     pub(crate) heard_at: Moment,
 }
