@@ -335,7 +335,9 @@ impl Link {
         let words: Vec<&str> = word.split(' ').collect();
         let (owner, event) = match words[..] {
             // The replicas may not have it yet, and nobody can ask them for another link's write.
-            ["G", owner, ..] if self.replicas.is_some() => (owner, Event::MayPay),
+            // And in a cluster a push comes by way of other nodes, too: also one that found nobody at its own node, who
+            // was then passed over.
+            ["G", owner, ..] if self.replicas.is_some() || self.keys.clustered => (owner, Event::MayPay),
             ["G", owner, token, attempt] => match (token.parse(), attempt.parse()) {
                 (Ok(token), Ok(attempt)) => (owner, Event::HandedOver { token, attempt }),
                 _ => return,
