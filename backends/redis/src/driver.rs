@@ -492,6 +492,7 @@ impl Driver {
             unsent: Vec::new(),
             waiting: VecDeque::new(),
             asked_driver: false,
+            since: self.clock.now(),
             heard_at: self.clock.now(),
         };
         peer.link.state().up = Some(up);

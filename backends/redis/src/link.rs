@@ -53,6 +53,8 @@ pub(crate) struct Again {
     pub(crate) bounces: u32,
     /// When nobody waits for its answer any more.
     pub(crate) deadline: Option<Moment>,
+    /// When it was submitted, and its tokens proposed.
+    pub(crate) since: Option<Moment>,
 }
 
 impl Again {
@@ -106,6 +108,7 @@ pub(crate) struct Up {
     pub(crate) unsent: Vec<u8>,
     pub(crate) waiting: VecDeque<Waiting>,
     pub(crate) asked_driver: bool,
+    pub(crate) since: Moment,
     /// When the server last said something, or was first asked after a silence.
     pub(crate) heard_at: Moment,
 }
@@ -340,7 +343,9 @@ impl Link {
         let words: Vec<&str> = word.split(' ').collect();
         let (owner, event) = match words[..] {
             // The replicas may not have it yet, and nobody can ask them for another link's write.
-            ["G", owner, ..] if self.replicas.is_some() => (owner, Event::MayPay),
+            // And in a cluster a push comes by way of other nodes, too: also one that found nobody at its own node, who
+            // was then passed over.
+            ["G", owner, ..] if self.replicas.is_some() || self.keys.clustered => (owner, Event::MayPay),
             ["G", owner, token, attempt] => match (token.parse(), attempt.parse()) {
                 (Ok(token), Ok(attempt)) => (owner, Event::HandedOver { token, attempt }),
                 _ => return,

@@ -133,6 +133,7 @@ impl Driver {
             unsent: Vec::new(),
             waiting: std::collections::VecDeque::new(),
             asked_driver: false,
+            since: self.clock.now(),
             heard_at: self.clock.now(),
         });
         (peer.stage, peer.pause, peer.tried) = (Stage::Up, super::PAUSE_MIN, true);
