@@ -32,6 +32,8 @@ pub(crate) const GAP: Figure =
 pub(crate) const GAP_99: Figure =
     Figure::less("unlock to next holder, p99", Unit::Nanos, |story| story.gaps.percentile(99));
 pub(crate) const WAIT_99: Figure = Figure::less("a wait, p99", Unit::Nanos, |story| story.waits.percentile(99));
+/// Who starves is one wait among hundreds of its rival's: no p99 shows that.
+pub(crate) const WAIT_MAX: Figure = Figure::less("longest wait", Unit::Nanos, |story| story.waits.percentile(100));
 pub(crate) const WAIT: Figure = Figure::less("a waiter's wait, p99 / p50", Unit::Number, |story| {
     story.waits.percentile(99) / story.waits.percentile(50)
 });

@@ -1,7 +1,7 @@
 //! Why a peer is ahead of ours, where it is. The page has these texts beside the rows.
 
 use super::scenario::{Case, Scenario};
-use crate::figures::{CLIENT, COMMANDS, Figure, GAP, GAP_99, P50, P99, RATE, SERVER, WAIT_99};
+use crate::figures::{CLIENT, COMMANDS, Figure, GAP, GAP_99, P50, P99, RATE, SERVER, WAIT_99, WAIT_MAX};
 use crate::kinds::{DISTRIBUTED_LOCK, Kind};
 
 pub(super) struct Reason {
@@ -20,11 +20,12 @@ pub(super) const ALL: &[Reason] = &[
     },
     Reason {
         applies: |scenario, _, figure| {
-            matches!(scenario.case, Case::Wanted(..)) && is(figure, &[&GAP, &GAP_99, &WAIT_99])
+            matches!(scenario.case, Case::Wanted(..)) && is(figure, &[&GAP, &GAP_99, &WAIT_99, &WAIT_MAX])
         },
         text: "Only those hand-overs count that happened. A poller that asks in the very moment of the release finds the \
-               lock free at once, and waits that did not end in the measured time are missing. With few hand-overs these \
-               figures say little; how many there were is in the first column.",
+               lock free at once, and a wait that did not end counts with what it had lasted by then, once among \
+               hundreds of its rival's. With few hand-overs these figures say little; how many there were is in the \
+               first column.",
     },
     Reason {
         applies: |scenario, _, figure| matches!(scenario.case, Case::Wanted(..)) && is(figure, &[&COMMANDS]),

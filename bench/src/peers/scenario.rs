@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::Outcome;
 use crate::contest::{Contest, Story, turns};
-use crate::figures::{CLIENT, COMMANDS, Figure, GAP, GAP_99, JAIN, OTHERS, P50, P99, RATE, SERVER, WAIT_99};
+use crate::figures::{CLIENT, COMMANDS, Figure, GAP, GAP_99, JAIN, OTHERS, P50, P99, RATE, SERVER, WAIT_99, WAIT_MAX};
 use crate::kinds::{
     BLPOP, DISTRIBUTED_LOCK, FLOOR, Kind, OURS, PLAIN, POTTERY, REDIS_LOCK, REDIS_PY, REDLOCK_4, REDLOCK_5, RSLOCK,
 };
@@ -79,7 +79,7 @@ impl Scenario {
         match self.case {
             Case::Free(1) => &[&P50, &P99, &RATE, &CLIENT, &SERVER, &COMMANDS],
             Case::Free(_) => &[&RATE, &P50, &P99, &CLIENT, &SERVER, &COMMANDS],
-            Case::Wanted(..) => &[&OTHERS, &RATE, &GAP, &GAP_99, &WAIT_99, &JAIN, &COMMANDS],
+            Case::Wanted(..) => &[&OTHERS, &RATE, &GAP, &GAP_99, &WAIT_99, &WAIT_MAX, &JAIN, &COMMANDS],
             Case::Stopped(_) => &[&P50, &P99, &RATE],
             Case::Killed(_) => &[&RATE, &P50, &P99],
         }
