@@ -1,6 +1,5 @@
 //! The thread that reads from all servers of a connection, writes what has gathered, and connects again.
 
-use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -12,7 +11,7 @@ use mio::{Events, Poll, Token, Waker};
 use crate::fleet::Fleet;
 use crate::greeting::{self, Server};
 use crate::keys::Keys;
-use crate::link::{Common, Link, Up, trusted};
+use crate::link::{Common, Link, Up};
 use crate::scripts::{Dialect, Trust};
 use crate::sentinel;
 use crate::settled::Settled;
@@ -115,6 +114,7 @@ fn fingerprint(config: &Config) -> String {
 
 /// How servers are found that the URL does not name.
 mod finding;
+mod introductions;
 
 use finding::Search;
 
@@ -350,169 +350,6 @@ impl Driver {
         }
     }
 
-    fn greet(&mut self, number: usize, mut greeting: Greeting) {
-        let peer = &mut self.peers[number];
-        match exchange(&mut greeting, &mut peer.input) {
-            Err(error) if greeting.equipping || !greeting.replies.is_empty() => {
-                self.fail(number, unreachable(&error));
-            }
-            Err(error) => {
-                let trouble = greeting.socket.broken_off(&error, &peer.input);
-                self.fail(number, trouble);
-            }
-            Ok(()) if greeting.replies.len() < greeting.expected => peer.stage = Stage::Greeting(greeting),
-            Ok(()) if peer.role == Role::Sentinel => self.meet_sentinel(number, greeting),
-            Ok(()) if greeting.equipping => self.come_up(number, greeting),
-            Ok(()) => match Server::read(&greeting.replies, self.quorum, peer.link.keys.clustered) {
-                Err(trouble) => self.fail(number, trouble),
-                Ok(server) => self.introduced(number, greeting, server),
-            },
-        }
-    }
-
-    /// A server has said who it is.
-    fn introduced(&mut self, number: usize, mut greeting: Greeting, server: Server) {
-        let suits = match self.fleet {
-            Some(_) => self.suits(number, &server),
-            None if server.is_replica => {
-                self.fail(number, Trouble::new(StoreErrorKind::Misconfigured, "it is a replica: name a master"));
-                false
-            }
-            None => true,
-        };
-        if !suits {
-            return greeting.socket.deregister(self.poll.registry());
-        }
-        let peer = &mut self.peers[number];
-        peer.server = Some(server);
-        // Longer than the others may take to be given up.
-        let deadline = self.clock.now().plus(GREET_WITHIN * 2);
-        peer.stage = Stage::Introduced { socket: greeting.socket, deadline };
-    }
-
-    /// When every node was heard or given up: judges who may vote, and sends the scripts.
-    fn introduce_all(&mut self) {
-        let heard = |peer: &Peer| peer.tried || matches!(peer.stage, Stage::Introduced { .. } | Stage::Up);
-        let in_use = |peer: &Peer| peer.server.as_ref().is_some_and(|server| server.is_known);
-        // Once one node knows of the cluster this is no first use, and nobody has to wait for a silent one.
-        if self.quorum && !self.greeted && !self.peers.iter().all(heard) && !self.peers.iter().any(in_use) {
-            return;
-        }
-        let first_use = !self.greeted && self.is_first_use();
-        // Behind sentinels the first server that is met decides; in a cluster each is judged by itself.
-        self.greeted |= self.fleet.is_none() || self.peers.iter().any(|peer| peer.server.is_some());
-        for number in 0..self.peers.len() {
-            if !matches!(self.peers[number].stage, Stage::Introduced { .. }) {
-                continue;
-            }
-            if let Some(trouble) = self.duplicate(number).filter(|_| self.quorum) {
-                self.refuse(number, trouble);
-                continue;
-            }
-            let peer = &mut self.peers[number];
-            let Stage::Introduced { socket, deadline } =
-                std::mem::replace(&mut peer.stage, Stage::Resting { until: self.clock.now() })
-            else {
-                unreachable!("BUG: just looked at")
-            };
-            let server = peer.server.clone().expect("BUG: who was introduced is known");
-            let clustered = peer.link.keys.clustered;
-            let place = match &self.fleet {
-                Some(fleet) if clustered => finding::marker_place(fleet, &peer.link),
-                _ => String::new(),
-            };
-            let judge = |how: &str| {
-                let probation = self.probation.as_millis().to_string();
-                let words = [self.fingerprint.clone(), server.run.clone(), probation, how.to_owned()];
-                // In a cluster a marker would be in another slot: there is none, unless it was asked for.
-                if clustered && !self.judges { Vec::new() } else { greeting::trust(&place, &words) }
-            };
-            // What a promoted server wrote down itself says nothing of what it never heard of.
-            let later = match (self.judges, server.keeps_everything && self.fleet.is_none()) {
-                (false, _) => "welcome",
-                (true, true) => "keep",
-                (true, false) => "judge",
-            };
-            peer.link.state().trust = judge(later);
-            let is_new = clustered && !server.was_promoted && server.up_for > self.probation;
-            let trust = judge(match (self.trust_all, first_use || is_new) {
-                (true, _) => "accept",
-                (false, true) => "welcome",
-                (false, false) => later,
-            });
-            let mut unsent = Vec::new();
-            let dialect = dialect(&server, if clustered { Trust::Judged } else { Trust::Marker });
-            let expected = greeting::equip(&mut unsent, dialect, &trust);
-            let greeting =
-                Greeting { socket, deadline, unsent, replies: Vec::new(), expected, equipping: true, dialect };
-            self.greet(number, greeting);
-        }
-    }
-
-    /// No node knows of a cluster, and all have been up for so long that they cannot have forgotten one.
-    fn is_first_use(&self) -> bool {
-        let servers = self.peers.iter().filter(|peer| peer.role == Role::Server);
-        let mut known = servers.map(|peer| peer.server.as_ref());
-        let is_new = |server: &Server| !server.is_known && !server.was_promoted && server.up_for > self.probation;
-        known.all(|server| server.is_some_and(is_new))
-    }
-
-    fn duplicate(&self, number: usize) -> Option<Trouble> {
-        let run = |number: usize| self.peers[number].server.as_ref().map(|server| server.run.as_str());
-        let twin = (0..self.peers.len()).find(|other| *other != number && run(*other) == run(number))?;
-        let message =
-            format!("it is the same server as {}: each node must be a server of its own", self.peers[twin].link.label);
-        Some(Trouble::new(StoreErrorKind::Misconfigured, message))
-    }
-
-    fn come_up(&mut self, number: usize, greeting: Greeting) {
-        let peer = &mut self.peers[number];
-        let (hashes, verdict) = match greeting::equipped(&greeting.replies) {
-            Ok((hashes, verdict)) => (hashes, verdict.map_or(Ok(()), trusted)),
-            Err(trouble) => return self.refuse(number, trouble),
-        };
-        match verdict {
-            // Nothing in its scripts would know: it gets those that refuse.
-            Err(Trouble { kind: StoreErrorKind::Quarantined { .. }, .. })
-                if greeting.dialect.trust == Trust::Judged =>
-            {
-                let dialect = Dialect { trust: Trust::Never, ..greeting.dialect };
-                let mut unsent = Vec::new();
-                let expected = greeting::equip(&mut unsent, dialect, &[]);
-                return self.greet(number, Greeting { unsent, expected, dialect, replies: Vec::new(), ..greeting });
-            }
-            // On probation the link is of use all the same: releases work, and the scripts refuse to grant.
-            Ok(()) | Err(Trouble { kind: StoreErrorKind::Quarantined { .. }, .. }) => {}
-            Err(trouble) => return self.refuse(number, trouble),
-        }
-        let up = Up {
-            socket: Arc::new(greeting.socket),
-            hashes,
-            dialect: greeting.dialect,
-            unsent: Vec::new(),
-            waiting: VecDeque::new(),
-            asked_driver: false,
-            since: self.clock.now(),
-            heard_at: self.clock.now(),
-        };
-        peer.link.state().up = Some(up);
-        peer.stage = Stage::Up;
-        peer.pause = PAUSE_MIN;
-        peer.tried = true;
-        let settled = self.settled.clone();
-        let one_of_many = self.fleet.as_ref().is_some_and(|fleet| fleet.is_cluster());
-        peer.link.clone().compare_clocks({
-            let clock = self.clock.clone();
-            // Of a cluster all have to be there: the search tells when.
-            move |up| {
-                if !one_of_many {
-                    settled.set(number, up, clock.now())
-                }
-            }
-        });
-        peer.link.listeners.hint_all();
-    }
-
     fn read(&mut self, number: usize) {
         let peer = &mut self.peers[number];
         let Some(socket) = peer.link.state().up.as_ref().map(|up| up.socket.clone()) else { return };
@@ -601,10 +438,6 @@ impl Driver {
     }
 }
 
-fn dialect(server: &Server, trust: Trust) -> Dialect {
-    Dialect { major: server.major, trust }
-}
-
 /// Looks a name up, on a thread of its own: that may take its time.
 fn look_up(address: Address, tell: mpsc::Sender<Found>) {
     let refused = tell.clone();
@@ -629,29 +462,6 @@ fn fill(socket: &Socket, input: &mut Vec<u8>) -> io::Result<()> {
             Err(error) => return Err(error),
         }
     }
-}
-
-/// One turn of a greeting: writes what is left, reads what came.
-fn exchange(greeting: &mut Greeting, input: &mut Vec<u8>) -> io::Result<()> {
-    while !greeting.unsent.is_empty() {
-        match greeting.socket.write(&greeting.unsent) {
-            Ok(count) => drop(greeting.unsent.drain(..count)),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-            Err(error) => return Err(error),
-        }
-    }
-    let ended = fill(&greeting.socket, input);
-    let mut used = 0;
-    while let Some((value, length)) = wire::parse(&input[used..]).map_err(io::Error::other)? {
-        used += length;
-        // A subscription is confirmed by a push, and refused by a reply.
-        let confirms = |parts: &[Value]| parts.first().and_then(Value::text).as_deref() == Some("subscribe");
-        if !matches!(&value, Value::Push(parts) if !confirms(parts)) {
-            greeting.replies.push(value);
-        }
-    }
-    input.drain(..used);
-    if greeting.replies.len() >= greeting.expected { Ok(()) } else { ended }
 }
 
 fn unreachable(error: &io::Error) -> Trouble {

@@ -1,3 +1,5 @@
+//! Which servers there are: the sentinels and the cluster are asked.
+
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
