@@ -1,7 +1,8 @@
 //! One link to one server, as both sides see it: those who submit steps, and the driver's thread.
 //!
 //! Whoever finds the link idle writes to the socket at once; while answers are under way, commands gather and leave
-//! with the driver's next write. So one task pays no detour, and many tasks share one write.
+//! with the driver's next write, or as soon as they are many. So one task pays no detour, many tasks share one write, and
+//! the server does not sleep while a batch grows.
 
 use std::collections::VecDeque;
 use std::io;
