@@ -70,6 +70,8 @@ impl Play {
                     _ => Turn::InLine(place),
                 },
                 fenced: true,
+                actor: None,
+                delay: Duration::ZERO,
             })
         });
         let claims = claims.collect();

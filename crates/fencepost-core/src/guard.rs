@@ -75,6 +75,8 @@ impl<G: Grant> Guard<G> {
             ttl: lease.ttl,
             turn: Turn::AfterOthers,
             fenced: G::FENCED,
+            actor: None,
+            delay: Duration::ZERO,
         };
         let terms =
             Terms { patience: Patience::None, margin: lease.ttl / 10, max_hold: Some(MAX_HOLD), automatic: true };

@@ -9,6 +9,7 @@
 //! - [`fence`]: the check at the resource;
 //! - `clock`: time, real and virtual.
 
+mod actor;
 mod blocking;
 mod clock;
 mod connect;
@@ -27,6 +28,7 @@ pub mod store;
 
 mod token;
 
+pub use actor::Actor;
 pub use blocking::Blocking;
 #[cfg(feature = "test-util")]
 pub use clock::VirtualClock;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use crate::actor::Actor;
 use crate::error::{AcquireError, Invalid, RunError};
 use crate::grant::Grant;
 use crate::guard::Guard;
@@ -43,6 +44,8 @@ pub struct Lock<G: Grant = FencingToken> {
     manual: bool,
     max_hold: Option<Duration>,
     loss_margin: Option<Duration>,
+    delay: Duration,
+    actor: Option<Actor>,
     grant: PhantomData<G>,
 }
 
@@ -64,6 +67,8 @@ impl Lock {
             manual: false,
             max_hold: Some(MAX_HOLD),
             loss_margin: None,
+            delay: Duration::ZERO,
+            actor: None,
             grant: PhantomData,
         }
     }
@@ -80,8 +85,8 @@ impl Lock {
     }
 
     fn granting<G: Grant>(self) -> Lock<G> {
-        let Self { quorum, name, label, ttl, wait, unfair, manual, max_hold, loss_margin, .. } = self;
-        Lock { quorum, name, label, ttl, wait, unfair, manual, max_hold, loss_margin, grant: PhantomData }
+        let Self { quorum, name, label, ttl, wait, unfair, manual, max_hold, loss_margin, delay, actor, .. } = self;
+        Lock { quorum, name, label, ttl, wait, unfair, manual, max_hold, loss_margin, delay, actor, grant: PhantomData }
     }
 }
 
@@ -131,6 +136,12 @@ impl<G: Grant> Lock<G> {
     /// `lost()` fires so long before validity ends. Default: a tenth of the ttl.
     pub fn loss_margin(mut self, margin: Duration) -> Self {
         self.loss_margin = Some(margin);
+        self
+    }
+
+    /// On whose behalf. Default: nobody's.
+    pub fn by(mut self, actor: &Actor) -> Self {
+        self.actor = Some(actor.clone());
         self
     }
 
@@ -203,7 +214,17 @@ impl<G: Grant> Lock<G> {
             }
             _ => Turn::AfterOthers,
         };
-        let claim = Claim { name, owner, label, mode: G::MODE, ttl: self.ttl, turn, fenced: G::FENCED };
+        let claim = Claim {
+            name,
+            owner,
+            label,
+            mode: G::MODE,
+            ttl: self.ttl,
+            turn,
+            fenced: G::FENCED,
+            actor: self.actor.as_ref().map(Actor::id),
+            delay: self.delay,
+        };
         let margin = self.margin();
         Ok((claim, Terms { patience, margin, max_hold: self.max_hold, automatic: !self.manual }))
     }
@@ -241,6 +262,7 @@ impl<G: Grant> Clone for Lock<G> {
             quorum: self.quorum.clone(),
             name: self.name.clone(),
             label: self.label.clone(),
+            actor: self.actor.clone(),
             grant: PhantomData,
             ..*self
         }
