@@ -42,6 +42,8 @@ complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "completions" -d
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "man" -d 'Write the manual pages into a directory'
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c fencepost -n "__fish_fencepost_using_subcommand run" -s w -l wait -d 'Wait at most so long [default: until the lock is free]' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand run" -l permits -d 'At most P runs at once instead of one, each with a slot of its own; 1 to 256' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand run" -l take -d 'Take so many of the permits, all or none [default: 1]' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand run" -l ttl -d 'How long others wait after a crash; renewed at a third of it [default: 30s]' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand run" -l label -d 'Who we are, for show and for errors [default: host:pid]' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand run" -l max-hold -d 'Give the lock up after so long [default: 24h]' -r
@@ -69,6 +71,7 @@ complete -c fencepost -n "__fish_fencepost_using_subcommand ls" -s q -l quiet -d
 complete -c fencepost -n "__fish_fencepost_using_subcommand ls" -s v -l verbose -d 'Say what is done'
 complete -c fencepost -n "__fish_fencepost_using_subcommand ls" -s h -l help -d 'Print help'
 complete -c fencepost -n "__fish_fencepost_using_subcommand ls" -s V -l version -d 'Print version'
+complete -c fencepost -n "__fish_fencepost_using_subcommand show" -l permits -d 'Show the semaphore of this name: its first P permits, and who waits for one' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand show" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand show" -l config -d 'Read this file instead of searching fencepost.toml' -r -F
 complete -c fencepost -n "__fish_fencepost_using_subcommand show" -l json -d 'Answer in JSON'

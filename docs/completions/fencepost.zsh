@@ -39,6 +39,8 @@ _fencepost() {
 _arguments "${_arguments_options[@]}" : \
 '-w+[Wait at most so long \[default\: until the lock is free\]]:D:_default' \
 '--wait=[Wait at most so long \[default\: until the lock is free\]]:D:_default' \
+'(-s --shared)--permits=[At most P runs at once instead of one, each with a slot of its own; 1 to 256]:P:_default' \
+'--take=[Take so many of the permits, all or none \[default\: 1\]]:K:_default' \
 '--ttl=[How long others wait after a crash; renewed at a third of it \[default\: 30s\]]:D:_default' \
 '--label=[Who we are, for show and for errors \[default\: host\:pid\]]:TEXT:_default' \
 '--max-hold=[Give the lock up after so long \[default\: 24h\]]:D:_default' \
@@ -88,6 +90,7 @@ _arguments "${_arguments_options[@]}" : \
 ;;
 (show)
 _arguments "${_arguments_options[@]}" : \
+'--permits=[Show the semaphore of this name\: its first P permits, and who waits for one]:P:_default' \
 '--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '--json[Answer in JSON]' \

@@ -79,7 +79,7 @@ pub fn a_waiter_has_a_permit_when_one_is_released(subject: &impl Subject) {
     let all = first.semaphore("s", 3).take(3).ttl(ttl).acquire().block().expect("free");
     let mut events = second.events();
     std::thread::scope(|scope| {
-        let waiter = scope.spawn(|| second.semaphore("s", 3).take(2).ttl(ttl).wait_at_most(ttl).acquire().block());
+        let waiter = scope.spawn(|| second.semaphore("s", 3).take(2).ttl(ttl / 5).wait_at_most(ttl).acquire().block());
         wait_for(&mut events, "s/permit#2", |kind| *kind == EventKind::Waiting);
         assert!(first.semaphore("s", 3).try_acquire().block().expect("an answer").is_none());
         all.release().block().expect("released");

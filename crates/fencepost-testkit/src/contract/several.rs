@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fencepost_core::{AcquireError, Actor, Blocking, EventKind, Locks, LossReason, ReleaseOutcome};
 
-use super::{Subject, long_ttl, wait_for};
+use super::{Subject, long_ttl, short_ttl, wait_for};
 
 /// Each is a lock of its own, which others meet by its own name.
 pub fn all_names_are_held_each_under_its_own_token(subject: &impl Subject) {
@@ -33,7 +33,8 @@ pub fn one_held_name_of_several_leaves_nothing_behind(subject: &impl Subject) {
         let (first, second) = (subject.locks("first"), subject.locks("second"));
         let ttl = long_ttl(&first);
         let guard = first.lock(held).ttl(ttl).acquire().block().expect("free");
-        let all = || second.all_of(["c", "b", "a"]).ttl(ttl);
+        // Nodes that are gone confirm nothing: then the end of the ttl is waited for.
+        let all = || second.all_of(["c", "b", "a"]).ttl(short_ttl(&second));
         assert!(all().try_acquire().block().expect("an answer").is_none());
         let wait = Duration::from_millis(50);
         match all().wait_at_most(wait).acquire().block() {
@@ -139,7 +140,7 @@ pub fn names_that_the_actor_holds_are_entered_again(subject: &impl Subject) {
 /// A part is not what was asked for.
 pub fn one_lost_name_of_several_is_a_loss(subject: &impl Subject) {
     let (locks, operator) = (subject.locks("one"), subject.locks("operator"));
-    let all = locks.all_of(["a", "b"]).ttl(super::short_ttl(&locks)).acquire().block().expect("free");
+    let all = locks.all_of(["a", "b"]).ttl(short_ttl(&locks)).acquire().block().expect("free");
     operator.force_release("b", "a test").block().expect("an answer").expect("somebody had it");
     let lost = all.lost().block();
     assert!(matches!(lost.reason, LossReason::Revoked | LossReason::Expired), "{lost:?}");
