@@ -27,6 +27,7 @@ const PERMITS_MAX: u32 = 256;
 
 type Permitted = Vec<Permit>;
 type Slots = Vec<(u32, Share)>;
+type Claiming<'a> = Boxed<'a, (u32, Result<Share, AcquireError>)>;
 
 /// How many there are, and how many are wanted.
 #[derive(Clone, Copy, Debug)]
@@ -160,7 +161,7 @@ impl Seeker<'_> {
             let claim = async move { (slot, self.slot(slot, self.patience).await) };
             Some(Box::pin(claim) as Boxed<'_, _>)
         });
-        let mut claims: Vec<Option<Boxed<'_, (u32, Result<Share, AcquireError>)>>> = claims.collect();
+        let mut claims: Vec<Option<Claiming<'_>>> = claims.collect();
         let mut slots = Slots::new();
         poll_fn(|context| {
             if gate.course.poll_lost(context).is_ready() || !slots.iter().all(|(_, share)| share.is_held()) {
