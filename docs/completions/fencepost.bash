@@ -421,7 +421,7 @@ _fencepost() {
             return 0
             ;;
         fencepost__subcmd__run)
-            opts="-w -n -s -E -q -v -h -V --wait --no-wait --shared --ttl --label --max-hold --unfair --on-lost --kill-after --conflict-exit-code --report --store --config --json --quiet --verbose --help --version"
+            opts="-w -n -s -E -q -v -h -V --wait --no-wait --shared --permits --take --ttl --label --max-hold --unfair --on-lost --kill-after --conflict-exit-code --report --store --config --json --quiet --verbose --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -432,6 +432,14 @@ _fencepost() {
                     return 0
                     ;;
                 -w)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --permits)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --take)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -483,12 +491,16 @@ _fencepost() {
             return 0
             ;;
         fencepost__subcmd__show)
-            opts="-q -v -h -V --store --config --json --quiet --verbose --help --version"
+            opts="-q -v -h -V --permits --store --config --json --quiet --verbose --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --permits)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --store)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

@@ -15,7 +15,7 @@ _fencepost() {
 
     local context curcontext="$curcontext" state line
     _arguments "${_arguments_options[@]}" : \
-'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C]:URL:_default' \
+'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '--json[Answer in JSON]' \
 '(-v --verbose)-q[Say nothing but errors]' \
@@ -39,6 +39,8 @@ _fencepost() {
 _arguments "${_arguments_options[@]}" : \
 '-w+[Wait at most so long \[default\: until the lock is free\]]:D:_default' \
 '--wait=[Wait at most so long \[default\: until the lock is free\]]:D:_default' \
+'(-s --shared)--permits=[At most P runs at once instead of one, each with a slot of its own; 1 to 256]:P:_default' \
+'--take=[Take so many of the permits, all or none \[default\: 1\]]:K:_default' \
 '--ttl=[How long others wait after a crash; renewed at a third of it \[default\: 30s\]]:D:_default' \
 '--label=[Who we are, for show and for errors \[default\: host\:pid\]]:TEXT:_default' \
 '--max-hold=[Give the lock up after so long \[default\: 24h\]]:D:_default' \
@@ -49,7 +51,7 @@ ignore\:"Nothing\: it runs on, unprotected"))' \
 '-E+[Exit with this code if the lock was not obtained]:CODE:_default' \
 '--conflict-exit-code=[Exit with this code if the lock was not obtained]:CODE:_default' \
 '--report=[Write the outcome to this file, as JSON]:FILE:_files' \
-'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C]:URL:_default' \
+'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '(-w --wait)-n[Do not wait]' \
 '(-w --wait)--no-wait[Do not wait]' \
@@ -72,7 +74,7 @@ ignore\:"Nothing\: it runs on, unprotected"))' \
 (ls)
 _arguments "${_arguments_options[@]}" : \
 '--limit=[At most so many]:N:_default' \
-'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C]:URL:_default' \
+'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '--json[Answer in JSON]' \
 '(-v --verbose)-q[Say nothing but errors]' \
@@ -88,7 +90,8 @@ _arguments "${_arguments_options[@]}" : \
 ;;
 (show)
 _arguments "${_arguments_options[@]}" : \
-'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C]:URL:_default' \
+'--permits=[Show the semaphore of this name\: its first P permits, and who waits for one]:P:_default' \
+'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '--json[Answer in JSON]' \
 '(-v --verbose)-q[Say nothing but errors]' \
@@ -105,7 +108,7 @@ _arguments "${_arguments_options[@]}" : \
 (release)
 _arguments "${_arguments_options[@]}" : \
 '--reason=[Why, for the logs]:TEXT:_default' \
-'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C]:URL:_default' \
+'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '--force[Yes, take it away from whoever has it]' \
 '--json[Answer in JSON]' \
@@ -122,7 +125,7 @@ _arguments "${_arguments_options[@]}" : \
 ;;
 (check)
 _arguments "${_arguments_options[@]}" : \
-'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C]:URL:_default' \
+'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '--json[Answer in JSON]' \
 '(-v --verbose)-q[Say nothing but errors]' \
@@ -139,7 +142,7 @@ _arguments "${_arguments_options[@]}" : \
 ;;
 (config)
 _arguments "${_arguments_options[@]}" : \
-'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C]:URL:_default' \
+'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '--json[Answer in JSON]' \
 '(-v --verbose)-q[Say nothing but errors]' \
@@ -154,7 +157,7 @@ _arguments "${_arguments_options[@]}" : \
 ;;
 (init)
 _arguments "${_arguments_options[@]}" : \
-'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C]:URL:_default' \
+'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '--json[Answer in JSON]' \
 '(-v --verbose)-q[Say nothing but errors]' \
@@ -169,7 +172,7 @@ _arguments "${_arguments_options[@]}" : \
 ;;
 (completions)
 _arguments "${_arguments_options[@]}" : \
-'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C]:URL:_default' \
+'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '--json[Answer in JSON]' \
 '(-v --verbose)-q[Say nothing but errors]' \
@@ -185,7 +188,7 @@ _arguments "${_arguments_options[@]}" : \
 ;;
 (man)
 _arguments "${_arguments_options[@]}" : \
-'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C]:URL:_default' \
+'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '--json[Answer in JSON]' \
 '(-v --verbose)-q[Say nothing but errors]' \

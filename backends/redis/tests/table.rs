@@ -71,6 +71,8 @@ impl Play {
                     _ => Turn::InLine(place),
                 },
                 fenced: true,
+                actor: None,
+                delay: Duration::ZERO,
             })
         });
         let claims = claims.collect();

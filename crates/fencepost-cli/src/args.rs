@@ -26,7 +26,10 @@ The command finds in its environment:
   FENCEPOST_TOKEN       its fencing token, to show to the resource that the lock protects; a reader's starts with r
   FENCEPOST_OWNER       the secret of this hold; absent where an outer run holds the lock and another lies between
   FENCEPOST_EXPIRES_AT  when the lease ends unless renewed, for display
-  FENCEPOST_HELD        all locks held by outer runs: a nested run of one of them starts its command at once
+  FENCEPOST_SLOT        with --permits: the number of its permit, from 0; of several, as their tokens and secrets are,
+                        separated by commas
+  FENCEPOST_HELD        all locks held by outer runs: a nested run of one of them starts its command at once, under the
+                        outer run's lease, if the store still shows that hold; permits are not entered again
 
 On loss the command's process group gets SIGTERM, and SIGKILL before the lease ends; then so does every process below
 it. Durations: 30s, 5m, 1h30m, 250ms; a bare number is seconds.";
@@ -99,6 +102,12 @@ pub(crate) struct Run {
     /// Share the lock with other readers
     #[arg(short, long)]
     pub(crate) shared: bool,
+    /// At most P runs at once instead of one, each with a slot of its own; 1 to 256
+    #[arg(long, value_name = "P", conflicts_with = "shared")]
+    pub(crate) permits: Option<u32>,
+    /// Take so many of the permits, all or none [default: 1]
+    #[arg(long, value_name = "K", requires = "permits")]
+    pub(crate) take: Option<u32>,
     /// How long others wait after a crash; renewed at a third of it [default: 30s]
     #[arg(long, value_name = "D", value_parser = parse_duration, allow_hyphen_values = true)]
     pub(crate) ttl: Option<Duration>,
@@ -155,6 +164,9 @@ pub(crate) struct Ls {
 pub(crate) struct Show {
     /// The lock
     pub(crate) name: String,
+    /// Show the semaphore of this name: its first P permits, and who waits for one
+    #[arg(long, value_name = "P", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub(crate) permits: Option<u32>,
 }
 
 #[derive(Args, Debug)]

@@ -10,6 +10,7 @@ const HELD: &str = "FENCEPOST_HELD";
 const LOCK: &str = "FENCEPOST_LOCK";
 const TOKEN: &str = "FENCEPOST_TOKEN";
 const OWNER: &str = "FENCEPOST_OWNER";
+const SLOT: &str = "FENCEPOST_SLOT";
 const EXPIRES_AT: &str = "FENCEPOST_EXPIRES_AT";
 
 /// Locks held by outer runs, outermost first.
@@ -39,6 +40,8 @@ pub(crate) struct Told {
     pub(crate) token: String,
     pub(crate) owner: Option<String>,
     pub(crate) expires_at: Option<String>,
+    /// Permits of a semaphore, which no run inside enters again.
+    pub(crate) slot: Option<String>,
 }
 
 impl Held {
@@ -91,19 +94,21 @@ impl std::fmt::Display for Held {
 impl OuterHold {
     pub(crate) fn told(&self, name: &str) -> Told {
         let Self { token, owner, expires_at, .. } = self.clone();
-        Told { name: name.to_owned(), token, owner, expires_at }
+        Told { name: name.to_owned(), token, owner, expires_at, slot: None }
     }
 }
 
 impl Told {
     /// Every variable with its value; `None`: it must not be there.
-    pub(crate) fn variables(&self, held: &Held) -> [(&'static str, Option<String>); 5] {
+    pub(crate) fn variables(&self, held: &Held) -> [(&'static str, Option<String>); 6] {
+        let held = if self.slot.is_some() { held.clone() } else { held.with(&self.name, &self.token) };
         [
             (LOCK, Some(self.name.clone())),
             (TOKEN, Some(self.token.clone())),
             (OWNER, self.owner.clone()),
             (EXPIRES_AT, self.expires_at.clone()),
-            (HELD, Some(held.with(&self.name, &self.token).to_string())),
+            (SLOT, self.slot.clone()),
+            (HELD, Some(held.to_string()).filter(|held| !held.is_empty())),
         ]
     }
 }

@@ -166,6 +166,11 @@ pub enum RenewError {
 pub enum ReleaseOutcome {
     /// The lock was ours, and is free or with the next in line.
     Freed,
+    /// Its actor has entered it more often: the lease goes on.
+    StillHeld {
+        /// How many holds are left.
+        count: u32,
+    },
     /// It was lost before, for that reason if it is known.
     NotHeld(Option<LossReason>),
 }

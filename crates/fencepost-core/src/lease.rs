@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::clock::Moment;
 use crate::error::Invalid;
-use crate::grant::Grant;
+use crate::grant::Single;
 use crate::name::{LockName, Owner};
 use crate::store::Mode;
 use crate::token::FencingToken;
@@ -28,7 +28,7 @@ fn drift(life: Duration) -> Duration {
 /// It carries the owner's secret: `Debug` hides it, only [`expose`](Lease::expose) writes it, [`FromStr`] reads it.
 #[must_use = "a lease that nobody adopts keeps the lock until its ttl ends"]
 #[derive(Clone, PartialEq, Eq)]
-pub struct Lease<G: Grant = FencingToken> {
+pub struct Lease<G: Single = FencingToken> {
     pub(crate) name: LockName,
     pub(crate) owner: Owner,
     pub(crate) token: FencingToken,
@@ -39,7 +39,7 @@ pub struct Lease<G: Grant = FencingToken> {
 /// How the text of a lease starts: what it is, and its version.
 const MARK: &str = "fencepost-lease-1";
 
-impl<G: Grant> Lease<G> {
+impl<G: Single> Lease<G> {
     pub(crate) fn new(name: LockName, owner: Owner, token: FencingToken, ttl: Duration) -> Self {
         Self { name, owner, token, ttl, grant: PhantomData }
     }
@@ -58,7 +58,7 @@ impl<G: Grant> Lease<G> {
 }
 
 /// The kind of lock, as text.
-fn kind<G: Grant>() -> &'static str {
+fn kind<G: Single>() -> &'static str {
     match (G::MODE, G::FENCED) {
         (Mode::Exclusive, true) => "x",
         (Mode::Exclusive, false) => "u",
@@ -66,7 +66,7 @@ fn kind<G: Grant>() -> &'static str {
     }
 }
 
-impl<G: Grant> FromStr for Lease<G> {
+impl<G: Single> FromStr for Lease<G> {
     type Err = Invalid;
     fn from_str(text: &str) -> Result<Self, Invalid> {
         // The text is a secret: an error never repeats it.
@@ -81,7 +81,7 @@ impl<G: Grant> FromStr for Lease<G> {
     }
 }
 
-impl<G: Grant> fmt::Debug for Lease<G> {
+impl<G: Single> fmt::Debug for Lease<G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lease").field("name", &self.name).field("token", &self.token).finish_non_exhaustive()
     }

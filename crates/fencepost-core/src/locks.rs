@@ -1,18 +1,19 @@
 //! A connection to where locks live.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use crate::clock::Alarm;
+use crate::bell::Bell;
 use crate::error::{RenewError, StoreError, StoreErrorKind};
 use crate::event::{Event, Feed};
 use crate::fence::FenceError;
-use crate::grant::Grant;
+use crate::grant::{Permit, Single};
 use crate::guard::Guard;
+use crate::kinds::{Names, Permits};
 use crate::lease::Lease;
 use crate::lock::Lock;
 use crate::name::LockName;
@@ -60,11 +61,51 @@ impl Locks {
 
     /// The lock with this name. It holds nothing until acquired.
     pub fn lock(&self, name: impl Into<String>) -> Lock {
-        Lock::new(self.quorum.clone(), &self.defaults, name.into())
+        Lock::new(self.quorum.clone(), &self.defaults, name.into(), ())
+    }
+
+    /// Several locks at once, all or nothing, in one time budget: no order to remember, and no deadlock with others who
+    /// take theirs so. 1 to 256 names, each once.
+    ///
+    /// All are tried at once. If one is held, the others of a higher name are given back, and the rest is taken in the
+    /// order of names. With an [actor](Lock::by), names that it holds already are entered again.
+    ///
+    /// ```
+    /// # use fencepost_core::{Blocking, store};
+    /// # let locks = store::connect(|at| Ok(vec![store::Memory::new(at.clock)])).block()?;
+    /// let both = locks.all_of(["account/7", "account/3"]).acquire().block()?;
+    /// let (from, to) = (both.tokens()["account/7"], both.tokens()["account/3"]);
+    /// both.release().block()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn all_of<N: Into<String>>(&self, names: impl IntoIterator<Item = N>) -> Lock<BTreeMap<String, FencingToken>> {
+        let names: Vec<String> = names.into_iter().map(Into::into).collect();
+        Lock::new(self.quorum.clone(), &self.defaults, Names::title(&names), Names(names))
+    }
+
+    /// So many permits in all, 1 to 256, of which a guard has one, or as many as [`take`](Lock::take) says. Each is a
+    /// lock of its own, with a slot number, a token and an expiry; never more than so many are held at once, on any
+    /// back end. Who waits is served in order of arrival.
+    ///
+    /// Callers that disagree about the number share the lower slots: then never more than the largest number are held.
+    /// In a store the permits are locks named `NAME/permit#0`, `NAME/permit#1`, …, and whoever waits does so at
+    /// `NAME/permit#line`; a user's own lock cannot have such a name. `NAME` has at most 240 bytes.
+    ///
+    /// ```
+    /// # use fencepost_core::{Blocking, store};
+    /// # let locks = store::connect(|at| Ok(vec![store::Memory::new(at.clock)])).block()?;
+    /// let exports = locks.semaphore("exports", 2);
+    /// let (one, other) = (exports.acquire().block()?, exports.acquire().block()?);
+    /// assert_ne!(one.permit().slot, other.permit().slot);
+    /// assert!(exports.try_acquire().block()?.is_none(), "both permits are taken");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn semaphore(&self, name: impl Into<String>, permits: u32) -> Lock<Vec<Permit>> {
+        Lock::new(self.quorum.clone(), &self.defaults, name.into(), Permits { all: permits, take: 1 })
     }
 
     /// Takes over a leaked lease by renewing it. It is borrowed, so that after `Unknown` you can try again.
-    pub async fn adopt<G: Grant>(&self, lease: &Lease<G>) -> Result<Guard<G>, RenewError> {
+    pub async fn adopt<G: Single>(&self, lease: &Lease<G>) -> Result<Guard<G>, RenewError> {
         Guard::adopt(&self.quorum, &self.defaults, lease).await
     }
 
@@ -124,33 +165,14 @@ impl Locks {
     #[must_use = "names in the answer stay locked until their ttl ends"]
     pub async fn shutdown(&self, timeout: Duration) -> Vec<String> {
         let clock = &self.quorum.clock;
-        let bell = Arc::new(Bell::default());
-        let target: Arc<dyn Alarm> = bell.clone();
-        let alarm = clock.alarm(clock.now().plus(timeout), Arc::downgrade(&target));
+        let bell = Bell::at(clock, clock.now().plus(timeout));
         self.quorum.close();
-        let left = poll_fn(|context| {
-            *bell.waker.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(context.waker().clone());
-            let rung = bell.rung.load(Ordering::SeqCst);
+        poll_fn(|context| {
+            let rung = bell.has_rung(context);
             let left = self.quorum.leaving(context.waker());
             if left.is_empty() || rung { Poll::Ready(left) } else { Poll::Pending }
-        });
-        let left = left.await;
-        clock.cancel(alarm);
-        left
-    }
-}
-
-#[derive(Default)]
-struct Bell {
-    rung: AtomicBool,
-    waker: std::sync::Mutex<Option<std::task::Waker>>,
-}
-
-impl Alarm for Bell {
-    fn ring(self: Arc<Self>) {
-        self.rung.store(true, Ordering::SeqCst);
-        let waker = self.waker.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
-        waker.into_iter().for_each(std::task::Waker::wake);
+        })
+        .await
     }
 }
 

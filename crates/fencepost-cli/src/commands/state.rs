@@ -25,7 +25,7 @@ pub(super) struct HolderData {
 }
 
 #[derive(Serialize)]
-struct WaiterData {
+pub(super) struct WaiterData {
     label: String,
     shared: bool,
     waited_ms: u64,

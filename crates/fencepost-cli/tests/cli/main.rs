@@ -5,6 +5,7 @@ mod configuration;
 mod generated;
 mod loss;
 mod nesting;
+mod permits;
 mod queries;
 mod redis;
 mod run;

@@ -52,6 +52,8 @@ enum Input {
     Leave,
     /// Forget the claim without releasing it: its lease goes on as data.
     Abandon,
+    /// From now on the user renews.
+    ByHand,
     /// No more waiting: the connection is shutting down.
     Stop,
 }
@@ -87,14 +89,15 @@ impl Course {
     /// Starts to acquire. `None`: shutting down.
     pub(crate) fn start(quorum: &Arc<Quorum>, claim: Claim, terms: Terms) -> Option<Arc<Self>> {
         let course = Self::enrol(quorum, claim, terms)?;
-        course.tell(EventKind::Asked);
-        let first = course.claim.place().is_none() || quorum.line.enter(&course);
-        if first {
-            course.push(Input::Begin);
-        } else {
-            course.push(Input::Tick);
-        }
+        course.begin();
         Some(course)
+    }
+
+    /// Starts what was only enrolled.
+    pub(crate) fn begin(self: &Arc<Self>) {
+        self.tell(EventKind::Asked);
+        let first = self.claim.place().is_none() || self.quorum.line.enter(self);
+        self.push(if first { Input::Begin } else { Input::Tick });
     }
 
     /// Takes over a lease that is already there, by renewing it. `None`: shutting down.
@@ -121,7 +124,8 @@ impl Course {
         Some(course)
     }
 
-    fn enrol(quorum: &Arc<Quorum>, claim: Claim, terms: Terms) -> Option<Arc<Self>> {
+    /// Makes a claim known and asks nobody yet. `None`: shutting down.
+    pub(crate) fn enrol(quorum: &Arc<Quorum>, claim: Claim, terms: Terms) -> Option<Arc<Self>> {
         let state = State {
             life: Life { phase: Phase::Lined, refusal: None, won: None, lost: None },
             requests: Requests::default(),
@@ -154,6 +158,30 @@ impl Course {
         }
     }
 
+    /// The end of the acquisition for one that joined it, and whose own wait may be over.
+    pub(crate) fn poll_joined(&self, is_over: bool, context: &Context<'_>) -> Poll<Result<(), AcquireError>> {
+        let acquired = self.poll_acquired(context);
+        let waits = match &self.state().life.phase {
+            Phase::Lined => true,
+            Phase::Pursuing(pursuit) => pursuit.waiting,
+            _ => false,
+        };
+        if acquired.is_pending() && is_over && waits {
+            return Poll::Ready(Err(AcquireError::Busy { waited: Duration::ZERO, holder: self.holder() }));
+        }
+        acquired
+    }
+
+    /// It is held, or may come to be: one more hold can rest on it.
+    pub(crate) fn can_be_joined(&self) -> bool {
+        let state = self.state();
+        match &state.life.phase {
+            Phase::Lined | Phase::Pursuing(_) => state.life.refusal.is_none(),
+            Phase::Held(hold) => !hold.is_lost(self.quorum.clock.now()),
+            Phase::Leaving(_) | Phase::Done(_) => false,
+        }
+    }
+
     /// The end of the hold, if it ended unasked. Loss is judged by the clock, at every poll.
     pub(crate) fn poll_lost(self: &Arc<Self>, context: &Context<'_>) -> Poll<Lost> {
         // First the waker, then the question: a loss between the two must wake it.
@@ -181,6 +209,11 @@ impl Course {
             Phase::Held(hold) => hold.remaining(self.quorum.clock.now()),
             _ => Duration::ZERO,
         }
+    }
+
+    /// The clock that dates it.
+    pub(crate) fn clock(&self) -> &crate::clock::Clock {
+        &self.quorum.clock
     }
 
     /// The token of the hold, and what each node said.
@@ -224,6 +257,11 @@ impl Course {
         }
     }
 
+    /// Leaves renewal to the user from now on.
+    pub(crate) fn renew_by_hand(self: &Arc<Self>) {
+        self.push(Input::ByHand);
+    }
+
     /// Ends the claim: out of the line, or released. Never blocks.
     pub(crate) fn leave(self: &Arc<Self>) {
         self.push(Input::Leave);
@@ -263,7 +301,7 @@ impl Course {
     }
 
     /// Who has the lock, as far as this claim knows.
-    pub(super) fn holder(&self) -> Option<Holder> {
+    pub(crate) fn holder(&self) -> Option<Holder> {
         match &self.state().life.phase {
             Phase::Pursuing(pursuit) => pursuit.holder.clone(),
             Phase::Held(hold) => {
@@ -430,7 +468,11 @@ impl Course {
     fn handle(&self, life: &mut Life, scene: &mut Scene<'_>, input: Input, relay: Option<Relay>) {
         match (&mut life.phase, input) {
             (Phase::Done(_), _) => {}
-            (phase, Input::Abandon) => *phase = Phase::Done(None),
+            (phase, Input::Abandon) => {
+                *phase = Phase::Done(None);
+                // For whoever else rests on it.
+                life.lost = life.lost.or(Some(LossReason::TakenOver));
+            }
             (Phase::Lined, Input::Begin) => {
                 let mut pursuit = Pursuit::new(scene.nodes(), self.terms.patience, self.terms.margin);
                 let outcome = pursuit.begin(scene);
@@ -466,7 +508,7 @@ impl Course {
                         life.phase = self.part(scene, pursuit);
                         return;
                     }
-                    Input::Begin | Input::Renew | Input::Abandon => Outcome::Open,
+                    Input::Begin | Input::Renew | Input::ByHand | Input::Abandon => Outcome::Open,
                 };
                 self.conclude(life, scene, outcome);
             }
@@ -477,6 +519,7 @@ impl Course {
                     }
                     Input::Tick => hold.tick(scene),
                     Input::Renew => hold.renew(scene),
+                    Input::ByHand => hold.renew_by_hand(),
                     Input::Leave => {
                         scene.tell(EventKind::Releasing);
                         let mut farewell = Farewell::of_hold(scene, hold.raise(), hold.lost, relay);
@@ -577,7 +620,7 @@ impl State {
     fn signs(&self) -> (u8, u64, bool, bool) {
         match &self.life.phase {
             Phase::Lined => (0, 0, false, self.life.refusal.is_some()),
-            Phase::Pursuing(_) => (1, 0, false, self.life.refusal.is_some()),
+            Phase::Pursuing(pursuit) => (1, 0, pursuit.waiting, self.life.refusal.is_some()),
             Phase::Held(hold) => (2, hold.rounds, hold.lost.is_some(), false),
             Phase::Leaving(farewell) => (3, 0, farewell.verdict.is_some(), farewell.is_confirmed()),
             Phase::Done(_) => (4, 0, false, false),

@@ -154,6 +154,14 @@ impl Hold {
         }
     }
 
+    /// Renewed from here on only when somebody asks, and once a hand-over lasts a ttl.
+    pub(super) fn renew_by_hand(&mut self) {
+        self.automatic = false;
+        if !self.short {
+            self.next_renewal = None;
+        }
+    }
+
     pub(super) fn answered(
         &mut self,
         scene: &mut Scene<'_>,

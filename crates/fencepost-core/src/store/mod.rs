@@ -16,6 +16,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use crate::actor::ActorId;
 pub use crate::clock::{Alarm, AlarmId, Clock, Moment};
 pub use crate::connect::{Opening, connect, connect_async};
 pub use crate::error::{StoreError, StoreErrorKind};
@@ -87,6 +88,10 @@ pub struct Claim {
     pub turn: Turn,
     /// Nobody will see the token: a store that can lock for less without one may do so.
     pub fenced: bool,
+    /// On whose behalf, for finding deadlocks.
+    pub actor: Option<ActorId>,
+    /// A grant that ends without a release keeps the lock for so long beyond its ttl.
+    pub delay: Duration,
 }
 
 impl Claim {
