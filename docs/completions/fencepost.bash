@@ -421,7 +421,7 @@ _fencepost() {
             return 0
             ;;
         fencepost__subcmd__run)
-            opts="-w -n -s -E -q -v -h -V --wait --no-wait --shared --ttl --label --max-hold --unfair --on-lost --kill-after --conflict-exit-code --report --store --config --json --quiet --verbose --help --version"
+            opts="-w -n -s -E -q -v -h -V --wait --no-wait --shared --ttl --label --max-hold --lock-delay --unfair --on-lost --kill-after --conflict-exit-code --report --store --config --json --quiet --verbose --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -444,6 +444,10 @@ _fencepost() {
                     return 0
                     ;;
                 --max-hold)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --lock-delay)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -45,6 +45,7 @@ complete -c fencepost -n "__fish_fencepost_using_subcommand run" -s w -l wait -d
 complete -c fencepost -n "__fish_fencepost_using_subcommand run" -l ttl -d 'How long others wait after a crash; renewed at a third of it [default: 30s]' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand run" -l label -d 'Who we are, for show and for errors [default: host:pid]' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand run" -l max-hold -d 'Give the lock up after so long [default: 24h]' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand run" -l lock-delay -d 'If the lock is not released cleanly, nobody has it for so long after its lease ended [default: none]' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand run" -l on-lost -d 'What happens to the command when the lock is lost' -r -f -a "term\t'SIGTERM at once, SIGKILL before the lease ends'
 kill\t'SIGKILL at once'
 ignore\t'Nothing: it runs on, unprotected'"

@@ -42,6 +42,7 @@ _arguments "${_arguments_options[@]}" : \
 '--ttl=[How long others wait after a crash; renewed at a third of it \[default\: 30s\]]:D:_default' \
 '--label=[Who we are, for show and for errors \[default\: host\:pid\]]:TEXT:_default' \
 '--max-hold=[Give the lock up after so long \[default\: 24h\]]:D:_default' \
+'--lock-delay=[If the lock is not released cleanly, nobody has it for so long after its lease ended \[default\: none\]]:D:_default' \
 '--on-lost=[What happens to the command when the lock is lost]:ACTION:((term\:"SIGTERM at once, SIGKILL before the lease ends"
 kill\:"SIGKILL at once"
 ignore\:"Nothing\: it runs on, unprotected"))' \

@@ -169,12 +169,15 @@ fn ms(token: FencingToken) -> u64 {
     token.as_u64() / 1024
 }
 
-/// Turn, ticket and lease.
-fn place(claim: &Claim) -> (&'static str, u64, u64) {
+/// Turn, ticket, lease, and how long a grant is kept that is handed over.
+fn place(claim: &Claim) -> (&'static str, u64, u64, u64) {
     match claim.turn {
-        Turn::InLine(place) => ("L", place.ticket.as_u64(), millis(place.lease).max(1)),
-        Turn::AfterOthers => ("A", 0, 0),
-        Turn::Overtake => ("O", 0, 0),
+        Turn::InLine(place) => {
+            let lease = millis(place.lease).max(1);
+            ("L", place.ticket.as_u64(), lease, lease.saturating_add(millis(claim.delay)))
+        }
+        Turn::AfterOthers => ("A", 0, 0, 0),
+        Turn::Overtake => ("O", 0, 0, 0),
     }
 }
 
@@ -192,13 +195,13 @@ pub(crate) fn call(prefix: &str, inbox: &str, clock: FencingToken, step: &Step) 
         Step::Acquire { claim, attempt, token, unify } => {
             let token = proposed(*token);
             let owner = claim.owner.expose();
-            let (turn, ticket, lease) = place(claim);
+            let (turn, ticket, lease, kept_for) = place(claim);
             let unify = if *unify { "|1|" } else { "|0|" };
             let call = Call::new(Script::Acquire, prefix, claim.name.as_str()).words([
                 word![&*owner, "|", token, "|", *attempt, "|", since(claim), "|", &*claim.label],
                 word![token],
-                word![millis(claim.ttl)],
-                word![mode(claim), "|", turn, unify, ticket, "|", lease, "|", inbox, "|", *attempt],
+                word![millis(claim.kept_for())],
+                word![mode(claim), "|", turn, unify, ticket, "|", lease, "|", kept_for, "|", inbox, "|", *attempt],
             ]);
             (call, Meaning::Acquire(token))
         }
@@ -210,7 +213,7 @@ pub(crate) fn call(prefix: &str, inbox: &str, clock: FencingToken, step: &Step) 
                 word![&*owner],
                 word![*token],
                 word!["0|", since(claim), "|", &*claim.label],
-                word![millis(claim.ttl)],
+                word![millis(claim.kept_for())],
                 word![mode(claim)],
             ]);
             (call, Meaning::Renew)
@@ -224,17 +227,17 @@ pub(crate) fn call(prefix: &str, inbox: &str, clock: FencingToken, step: &Step) 
             };
             let Some(Then { claim, attempt }) = then else { return (call, Meaning::Release(pass)) };
             let owner = claim.owner.expose();
-            let (turn, ticket, lease) = place(claim);
+            let (turn, ticket, lease, kept_for) = place(claim);
             let call = call.words([
                 word![&*owner, "|", pass, "|", *attempt, "|", since(claim), "|", &*claim.label],
-                word![millis(claim.ttl)],
-                word![mode(claim), "|", turn, "|0|", ticket, "|", lease, "|", inbox, "|", *attempt],
+                word![millis(claim.kept_for())],
+                word![mode(claim), "|", turn, "|0|", ticket, "|", lease, "|", kept_for, "|", inbox, "|", *attempt],
             ]);
             (call, Meaning::Release(pass))
         }
         Step::GiveBack { claim, attempt, token, pass } => {
             let owner = claim.owner.expose();
-            let (turn, ticket, lease) = place(claim);
+            let (turn, ticket, lease, kept_for) = place(claim);
             let call = Call::new(Script::GiveBack, prefix, claim.name.as_str()).words([
                 word![&*owner],
                 word![*token],
@@ -244,6 +247,7 @@ pub(crate) fn call(prefix: &str, inbox: &str, clock: FencingToken, step: &Step) 
                 word![turn],
                 word![ticket],
                 word![lease],
+                word![kept_for],
                 word![inbox],
                 word![*attempt],
             ]);
@@ -261,7 +265,7 @@ pub(crate) fn call(prefix: &str, inbox: &str, clock: FencingToken, step: &Step) 
 
 /// The same for a lock that needs no token: `SET NX PX` and compare-and-delete, as every Redis lock has them.
 fn plain(prefix: &str, claim: &Claim, step: &Step) -> (Call, Meaning) {
-    let (name, owner, ttl) = (claim.name.as_str(), claim.owner.expose(), millis(claim.ttl));
+    let (name, owner, ttl) = (claim.name.as_str(), claim.owner.expose(), millis(claim.kept_for()));
     let call = |script| Call::plain(script, prefix, name).words([word![&*owner]]);
     match step {
         Step::Acquire { attempt: 1, token, .. } => {
@@ -372,7 +376,7 @@ fn holder(value: &str, pttl: Option<i64>, now: Option<u64>) -> Holder {
 }
 
 fn waiter_of(value: &str, now: u64) -> Option<Waiter> {
-    // inbox, attempt, lease, mode; then the tail: attempt, since, label.
+    // inbox, attempt, how long a grant is kept, mode; then the tail: attempt, since, label.
     let parts: Vec<&str> = value.splitn(7, '|').collect();
     let [_, _, _, mode, _, since, label] = parts[..] else { return None };
     let waited = Duration::from_millis(now.saturating_sub(since.parse().ok()?));

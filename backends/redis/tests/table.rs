@@ -71,7 +71,7 @@ impl Play {
                 },
                 fenced: true,
                 actor: None,
-                delay: Duration::ZERO,
+                delay: Duration::from_secs(dice.below(3)),
             })
         });
         let claims = claims.collect();

@@ -148,7 +148,7 @@ impl Shelf for SqlShelf<'_> {
             ":label": queued.label,
             ":since_ns": nanos(queued.since),
             ":until_ns": nanos(queued.until),
-            ":lease_ns": i64::try_from(queued.lease.as_nanos()).unwrap_or(i64::MAX),
+            ":lease_ns": i64::try_from(queued.kept_for.as_nanos()).unwrap_or(i64::MAX),
             ":attempt": queued.attempt,
             ":inbox": inbox,
         })?;
@@ -207,7 +207,7 @@ fn queued(row: &Row<'_>) -> rusqlite::Result<Queued> {
         label: row.get(3)?,
         since: moment(row, 4)?,
         until: moment(row, 5)?,
-        lease: Duration::from_nanos(row.get::<_, i64>(6)?.unsigned_abs()),
+        kept_for: Duration::from_nanos(row.get::<_, i64>(6)?.unsigned_abs()),
         attempt: row.get(7)?,
     })
 }

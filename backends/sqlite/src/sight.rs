@@ -62,8 +62,8 @@ mod tests {
 
     fn queued(mode: Mode) -> Queued {
         let owner = Owner::random().expect("random");
-        let (since, until, lease) = (at(0), at(3000), Duration::from_secs(3));
-        Queued { owner, ticket: token(1), mode, label: String::new(), since, until, lease, attempt: 1 }
+        let (since, until, kept_for) = (at(0), at(3000), Duration::from_secs(3));
+        Queued { owner, ticket: token(1), mode, label: String::new(), since, until, kept_for, attempt: 1 }
     }
 
     #[test]

@@ -107,6 +107,9 @@ pub(crate) struct Run {
     /// Give the lock up after so long [default: 24h]
     #[arg(long, value_name = "D", value_parser = parse_duration, allow_hyphen_values = true)]
     pub(crate) max_hold: Option<Duration>,
+    /// If the lock is not released cleanly, nobody has it for so long after its lease ended [default: none]
+    #[arg(long, value_name = "D", value_parser = parse_duration, allow_hyphen_values = true)]
+    pub(crate) lock_delay: Option<Duration>,
     /// Take no place in line; may overtake and be overtaken
     #[arg(long)]
     pub(crate) unfair: bool,

@@ -76,7 +76,7 @@ impl<G: Grant> Guard<G> {
             turn: Turn::AfterOthers,
             fenced: G::FENCED,
             actor: None,
-            delay: Duration::ZERO,
+            delay: lease.delay,
         };
         let terms =
             Terms { patience: Patience::None, margin: lease.ttl / 10, max_hold: Some(MAX_HOLD), automatic: true };
@@ -148,7 +148,7 @@ impl<G: Grant> Guard<G> {
         self.ended = true;
         self.course.abandon();
         let claim = &self.course.claim;
-        Lease::new(claim.name.clone(), claim.owner, self.token, claim.ttl)
+        Lease::new(claim.name.clone(), claim.owner, self.token, claim.ttl, claim.delay)
     }
 
     /// Which nodes granted, and how fast. One entry where one server decides.

@@ -31,6 +31,7 @@ CREATE TABLE waiters (
     label TEXT NOT NULL,
     since_ns INTEGER NOT NULL,
     until_ns INTEGER NOT NULL,
+    -- How long a grant is kept that is handed over to it.
     lease_ns INTEGER NOT NULL,
     attempt INTEGER NOT NULL,
     -- The socket in the wake folder where its process listens; none if that process polls.

@@ -141,7 +141,7 @@ impl<'a> Session<'a> {
     }
 
     fn lock(&self) -> Lock {
-        let Run { name, wait, no_wait, label, max_hold, unfair, .. } = self.arguments;
+        let Run { name, wait, no_wait, label, max_hold, lock_delay, unfair, .. } = self.arguments;
         let ttl = self.settings.config.ttl.value;
         let mut lock = self.locks.lock(name).ttl(ttl).loss_margin(margin(self.arguments, ttl));
         lock = match wait {
@@ -154,6 +154,9 @@ impl<'a> Session<'a> {
         }
         if let Some(limit) = max_hold {
             lock = lock.max_hold(*limit);
+        }
+        if let Some(delay) = lock_delay {
+            lock = lock.lock_delay(*delay);
         }
         if *unfair { lock.unfair() } else { lock }
     }
@@ -186,6 +189,7 @@ impl<'a> Session<'a> {
                 invalid.value = humantime::format_duration(asked).to_string();
             }
             ("max_hold", _) => invalid.field = "--max-hold",
+            ("lock_delay", _) => invalid.field = "--lock-delay",
             ("wait_at_most", _) => {
                 (invalid.field, invalid.cure) = ("--wait", "without it a run waits for as long as it takes".into());
             }

@@ -479,6 +479,12 @@ impl Course {
                     Input::Renew => hold.renew(scene),
                     Input::Leave => {
                         scene.tell(EventKind::Releasing);
+                        // Too late to be a clean end: the lock rests for its delay first.
+                        if let Some(lost) = hold.lost.filter(|_| !self.claim.delay.is_zero()) {
+                            scene.tell(EventKind::Released(ReleaseOutcome::NotHeld(Some(lost))));
+                            life.phase = Phase::Done(None);
+                            return;
+                        }
                         let mut farewell = Farewell::of_hold(scene, hold.raise(), hold.lost, relay);
                         farewell.tick(scene);
                         life.phase = Phase::Leaving(farewell);

@@ -67,7 +67,7 @@ pub enum Turn {
 pub struct Place {
     /// Arrival on the store's clock: the order of the line, ties by owner. It never changes while a claim waits.
     pub ticket: FencingToken,
-    /// How long the store keeps the place without hearing from its owner; also the length of a pushed grant.
+    /// How long the store keeps the place without hearing from its owner; also how long it counts on a pushed grant.
     pub lease: Duration,
 }
 
@@ -82,7 +82,7 @@ pub struct Claim {
     pub label: Arc<str>,
     /// Exclusive or shared.
     pub mode: Mode,
-    /// How long a grant lasts without renewal.
+    /// How long its owner counts on a grant without renewal.
     pub ttl: Duration,
     /// What happens when others wait.
     pub turn: Turn,
@@ -95,6 +95,11 @@ pub struct Claim {
 }
 
 impl Claim {
+    /// How long the store keeps a grant without renewal. Its owner counts on the ttl alone.
+    pub fn kept_for(&self) -> Duration {
+        self.ttl.saturating_add(self.delay)
+    }
+
     /// The place in line, if the claim has one.
     pub fn place(&self) -> Option<Place> {
         match self.turn {
@@ -226,7 +231,7 @@ pub struct Then {
 /// What a step found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Answer {
-    /// To `Acquire`: the owner has it, under this token, for its whole ttl.
+    /// To `Acquire`: the owner has it, under this token, for its whole ttl (and the store keeps it for the delay after).
     Granted {
         /// The token of the grant.
         token: FencingToken,
@@ -301,7 +306,7 @@ impl Trouble {
 pub enum Event {
     /// The answer to a step.
     Answer(Result<Answer, Trouble>),
-    /// The lock was handed to this claim, for the length of its place's lease: a vote by push.
+    /// The lock was handed to this claim, for the length of its place's lease (and the delay after): a vote by push.
     HandedOver {
         /// The token of the grant.
         token: FencingToken,

@@ -13,6 +13,8 @@
 //!   release is refused.
 //! - A renewal re-creates a missing grant only if no later token was seen.
 //! - A give-back names the exact token: a late one never frees a newer grant.
+//! - A grant is kept for the claim's delay beyond what its owner counts on, so a lock that nobody released rests for
+//!   that long before the next owner has it; a release frees it at once.
 //! - Release, give-back and whoever finds the lock free hand it to the lowest live ticket, in the same step.
 
 use std::time::Duration;
@@ -78,8 +80,8 @@ pub struct Queued {
     pub since: Moment,
     /// Until when the place is kept.
     pub until: Moment,
-    /// The place's lease: how long a pushed grant lasts.
-    pub lease: Duration,
+    /// How long a pushed grant is kept: the place's lease, and the claim's delay after it.
+    pub kept_for: Duration,
     /// The highest attempt seen.
     pub attempt: u32,
 }
@@ -198,7 +200,7 @@ impl<'a, S: Shelf> Desk<'a, S> {
                 }
                 mine.token = token;
             }
-            mine.until = mine.until.max(self.now.moment.plus(claim.ttl));
+            mine.until = mine.until.max(self.now.moment.plus(claim.kept_for()));
             mine.attempt = mine.attempt.max(attempt);
             let token = mine.token;
             self.put_holder(mine)?;
@@ -207,7 +209,7 @@ impl<'a, S: Shelf> Desk<'a, S> {
         let Some(token) = self.token(proposal) else { return Ok(Ok(self.stale())) };
         if self.admits(claim.mode) && self.is_next(claim)? {
             self.shelf.remove_waiter(&claim.owner)?;
-            self.grant(claim.owner, claim.mode, &claim.label, claim.ttl, token, attempt)?;
+            self.grant(claim.owner, claim.mode, &claim.label, claim.kept_for(), token, attempt)?;
             if claim.mode == Mode::Shared {
                 self.hint_head()?;
             }
@@ -226,7 +228,7 @@ impl<'a, S: Shelf> Desk<'a, S> {
 
     fn renew(&mut self, claim: &Claim, token: FencingToken) -> Result<Result<Answer, Trouble>, S::Error> {
         if let Some(mut mine) = self.holders.iter().find(|held| held.owner == claim.owner).cloned() {
-            mine.until = self.now.moment.plus(claim.ttl);
+            mine.until = self.now.moment.plus(claim.kept_for());
             self.put_holder(mine)?;
             return Ok(Ok(Answer::Kept));
         }
@@ -240,7 +242,7 @@ impl<'a, S: Shelf> Desk<'a, S> {
         if later || !self.admits(claim.mode) || !self.below_ceiling(token) {
             return Ok(Ok(Answer::Lost(Loss::TakenOver)));
         }
-        self.grant(claim.owner, claim.mode, &claim.label, claim.ttl, token, 0)?;
+        self.grant(claim.owner, claim.mode, &claim.label, claim.kept_for(), token, 0)?;
         Ok(Ok(Answer::Kept))
     }
 
@@ -341,7 +343,7 @@ impl<'a, S: Shelf> Desk<'a, S> {
             }
             let Some(token) = token else { return Ok(()) };
             self.shelf.remove_waiter(&head.owner)?;
-            self.grant(head.owner, head.mode, &head.label, head.lease, token, head.attempt)?;
+            self.grant(head.owner, head.mode, &head.label, head.kept_for, token, head.attempt)?;
         }
         Ok(())
     }
@@ -371,7 +373,7 @@ impl<'a, S: Shelf> Desk<'a, S> {
                 label: claim.label.to_string(),
                 since: self.now.moment,
                 until,
-                lease: place.lease,
+                kept_for: place.lease.saturating_add(claim.delay),
                 attempt,
             },
         };

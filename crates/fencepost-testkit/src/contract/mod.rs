@@ -4,6 +4,7 @@
 //! and scale with the store's smallest ttl. They bound time from below only ("never before"); how fast something is
 //! belongs into a benchmark, and how late at most into a test with virtual time.
 
+pub mod delay;
 pub mod exclusion;
 pub mod fencing;
 pub mod input;
@@ -55,6 +56,9 @@ pub fn wait_for(feed: &mut Feed<Event>, name: &str, wanted: impl Fn(&EventKind) 
 macro_rules! contract {
     ($subject:expr) => {
         $crate::contract! { @each $subject,
+            delay: a_lock_that_nobody_released_rests_for_its_delay;
+            delay: a_clean_release_frees_at_once_whatever_the_delay;
+            delay: an_adopted_lease_keeps_its_delay;
             exclusion: second_owner_is_refused_while_first_holds;
             exclusion: names_do_not_exclude_each_other;
             exclusion: one_of_many_holds_at_a_time;
