@@ -1,11 +1,11 @@
 -- What the slow paths share. KEYS: 1 lock, 2 fence, 3 marker. `left` is the marker's PTTL, which is trust check and clock
 -- in one: the marker ends 2^43 ms after 2025-01-01.
 -- Values: exclusive `owner|token|tail`, or `owner!token|tail` once somebody waits; `~` while readers hold, who are
--- `owner|token|tail` in a sorted set by expiry; a waiter is `inbox|attempt|kept_for|mode|tail`,
--- where a grant that is handed to it is kept for so long. The tail is
--- `attempt|since|label`; nothing here looks into it. The fence is the last token, with a `+` behind it once somebody
--- waits. So the fast paths see from what they read anyway that there may be a line; a mark too many costs them a detour,
--- and a mark is never taken away before the line was found empty.
+-- `owner|token|tail` in a sorted set by expiry; a waiter is `inbox|attempt|kept_for|mode|tail`, where a grant that is
+-- handed to it is kept for so long. The tail is `attempt|since|label`, or `attempt@actor|since|label` if it acts on
+-- somebody's behalf; nothing here looks into it. The fence is the last token, with a `+` behind it once somebody waits.
+-- So the fast paths see from what they read anyway that there may be a line; a mark too many costs them a detour, and a
+-- mark is never taken away before the line was found empty.
 local call = redis.call
 local tag = string.sub(KEYS[2], 10)
 local line, readers_key = 'fp:line:' .. tag, 'fp:readers:' .. tag

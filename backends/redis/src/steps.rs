@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use fencepost_core::store::{
-    Answer, Claim, FencingToken, Holder, LockState, Loss, Mode, Owner, Proposal, Step, StoreErrorKind, Then, Trouble,
-    Turn, Waiter,
+    ActorId, Answer, Claim, FencingToken, Holder, LockState, Loss, Mode, Owner, Proposal, Step, StoreErrorKind, Then,
+    Trouble, Turn, Waiter,
 };
 
 use crate::scripts::Script;
@@ -169,6 +169,16 @@ fn ms(token: FencingToken) -> u64 {
     token.as_u64() / 1024
 }
 
+/// On whose behalf, as it stands behind the attempt in a tail.
+fn actor(claim: &Claim) -> String {
+    claim.actor.map(|actor| format!("@{actor}")).unwrap_or_default()
+}
+
+/// Reads it.
+fn actor_of(attempt: &str) -> Option<ActorId> {
+    attempt.split_once('@').and_then(|(_, actor)| ActorId::parse(actor))
+}
+
 /// Turn, ticket, lease, and how long a grant is kept that is handed over.
 fn place(claim: &Claim) -> (&'static str, u64, u64, u64) {
     match claim.turn {
@@ -198,7 +208,7 @@ pub(crate) fn call(prefix: &str, inbox: &str, clock: FencingToken, step: &Step) 
             let (turn, ticket, lease, kept_for) = place(claim);
             let unify = if *unify { "|1|" } else { "|0|" };
             let call = Call::new(Script::Acquire, prefix, claim.name.as_str()).words([
-                word![&*owner, "|", token, "|", *attempt, "|", since(claim), "|", &*claim.label],
+                word![&*owner, "|", token, "|", *attempt, &*actor(claim), "|", since(claim), "|", &*claim.label],
                 word![token],
                 word![millis(claim.kept_for())],
                 word![mode(claim), "|", turn, unify, ticket, "|", lease, "|", kept_for, "|", inbox, "|", *attempt],
@@ -212,7 +222,7 @@ pub(crate) fn call(prefix: &str, inbox: &str, clock: FencingToken, step: &Step) 
             let call = call.words([
                 word![&*owner],
                 word![*token],
-                word!["0|", since(claim), "|", &*claim.label],
+                word!["0", &*actor(claim), "|", since(claim), "|", &*claim.label],
                 word![millis(claim.kept_for())],
                 word![mode(claim)],
             ]);
@@ -229,7 +239,7 @@ pub(crate) fn call(prefix: &str, inbox: &str, clock: FencingToken, step: &Step) 
             let owner = claim.owner.expose();
             let (turn, ticket, lease, kept_for) = place(claim);
             let call = call.words([
-                word![&*owner, "|", pass, "|", *attempt, "|", since(claim), "|", &*claim.label],
+                word![&*owner, "|", pass, "|", *attempt, &*actor(claim), "|", since(claim), "|", &*claim.label],
                 word![millis(claim.kept_for())],
                 word![mode(claim), "|", turn, "|0|", ticket, "|", lease, "|", kept_for, "|", inbox, "|", *attempt],
             ]);
@@ -241,7 +251,7 @@ pub(crate) fn call(prefix: &str, inbox: &str, clock: FencingToken, step: &Step) 
             let call = Call::new(Script::GiveBack, prefix, claim.name.as_str()).words([
                 word![&*owner],
                 word![*token],
-                word![*attempt, "|", since(claim), "|", &*claim.label],
+                word![*attempt, &*actor(claim), "|", since(claim), "|", &*claim.label],
                 word![proposed(*pass)],
                 word![mode(claim)],
                 word![turn],
@@ -345,7 +355,8 @@ fn state(name: &str, parts: &[Value]) -> Option<LockState> {
     let mut state = LockState::free(name);
     state.last_token = FencingToken::from_number(u64::try_from(last.number()?).ok()?);
     state.holders = holders(holding.array()?, Some(now));
-    state.waiters = waiting.array()?.iter().filter_map(|waiter| waiter_of(&waiter.text()?, now)).collect();
+    let pairs = waiting.array()?.chunks_exact(2);
+    state.waiters = pairs.filter_map(|pair| waiter_of(&pair[1].text()?, pair[0].number()?, now)).collect();
     Some(state)
 }
 
@@ -360,9 +371,10 @@ fn holder(value: &str, pttl: Option<i64>, now: Option<u64>) -> Holder {
     // The owner is marked once somebody waits.
     let parts: Vec<&str> = value.splitn(5, ['|', '!']).collect();
     let mut holder = match parts[..] {
-        [owner, token, _, since, label] if Owner::from_exposed(owner).is_some() => {
+        [owner, token, attempt, since, label] if Owner::from_exposed(owner).is_some() => {
             let mut holder = Holder::new(label);
             holder.token = token.parse().ok();
+            holder.actor = actor_of(attempt);
             let since: Option<u64> = since.parse().ok();
             holder.held_for = now.zip(since).map(|(now, since)| Duration::from_millis(now.saturating_sub(since)));
             holder
@@ -375,12 +387,16 @@ fn holder(value: &str, pttl: Option<i64>, now: Option<u64>) -> Holder {
     holder
 }
 
-fn waiter_of(value: &str, now: u64) -> Option<Waiter> {
+fn waiter_of(value: &str, ticket: i64, now: u64) -> Option<Waiter> {
     // inbox, attempt, how long a grant is kept, mode; then the tail: attempt, since, label.
     let parts: Vec<&str> = value.splitn(7, '|').collect();
-    let [_, _, _, mode, _, since, label] = parts[..] else { return None };
-    let waited = Duration::from_millis(now.saturating_sub(since.parse().ok()?));
-    Some(Waiter::new(label, mode == "s", waited))
+    let [_, _, _, mode, attempt, _, label] = parts[..] else { return None };
+    // Its tail is as new as its last request; the ticket is from its arrival.
+    let arrived = ms(FencingToken::from_number(u64::try_from(ticket).ok()?)?);
+    let waited = Duration::from_millis(now.saturating_sub(arrived));
+    let mut waiter = Waiter::new(label, mode == "s", waited);
+    waiter.actor = actor_of(attempt);
+    Some(waiter)
 }
 
 const PASSWORD_CURE: &str = "set ?password_file=, FENCEPOST_REDIS_PASSWORD or redis://USER:PASSWORD@HOST";

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use fencepost_core::Blocking;
 use fencepost_core::store::{
-    Answer, Claim, Clock, FencingToken, LockName, Memory, Mode, Owner, Place, Proposal, Step, Store, Then, Trouble,
-    Turn,
+    ActorId, Answer, Claim, Clock, FencingToken, LockName, Memory, Mode, Owner, Place, Proposal, Step, Store, Then,
+    Trouble, Turn,
 };
 use fencepost_testkit::dice::Dice;
 use fencepost_testkit::redis::{Edition, Redis};
@@ -27,15 +27,16 @@ fn essence(answer: Result<Answer, Trouble>) -> String {
         Ok(Answer::Stale { last, .. }) => format!("stale, last {last:?}"),
         Ok(Answer::Relayed { freed, then }) => format!("relayed {freed}, {}", essence(Ok(*then))),
         Ok(Answer::Evicted(holders)) => {
-            let mut tokens: Vec<_> = holders.iter().filter_map(|holder| holder.token).collect();
+            let mut tokens: Vec<_> = holders.iter().map(|holder| (holder.token, holder.actor)).collect();
             tokens.sort_unstable();
             format!("evicted {tokens:?}")
         }
         Ok(Answer::State(state)) => {
             let mut holders: Vec<_> =
-                state.holders.iter().map(|holder| (holder.token, holder.shared, &holder.label)).collect();
+                state.holders.iter().map(|holder| (holder.token, holder.shared, &holder.label, holder.actor)).collect();
             holders.sort_unstable();
-            let waiters: Vec<_> = state.waiters.iter().map(|waiter| (&waiter.label, waiter.shared)).collect();
+            let waiters: Vec<_> =
+                state.waiters.iter().map(|waiter| (&waiter.label, waiter.shared, waiter.actor)).collect();
             format!("{holders:?} {waiters:?} last {:?}", state.last_token)
         }
         other => format!("{other:?}"),
@@ -70,7 +71,7 @@ impl Play {
                     _ => Turn::InLine(place),
                 },
                 fenced: true,
-                actor: None,
+                actor: dice.per_mille(500).then(|| ActorId(dice.below(1000))),
                 delay: Duration::from_secs(dice.below(3)),
             })
         });

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fencepost_core::store::table::{Held, Notice, Queued, Shelf};
-use fencepost_core::store::{Event, FencingToken, LockName, Mode, Moment, Owner};
+use fencepost_core::store::{ActorId, Event, FencingToken, LockName, Mode, Moment, Owner};
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, named_params};
 
@@ -93,6 +93,7 @@ impl Shelf for SqlShelf<'_> {
             ":since_ns": nanos(held.since),
             ":until_ns": nanos(held.until),
             ":attempt": held.attempt,
+            ":actor": held.actor.map(|actor| actor.to_string()),
         })?;
         Ok(())
     }
@@ -150,6 +151,7 @@ impl Shelf for SqlShelf<'_> {
             ":until_ns": nanos(queued.until),
             ":lease_ns": i64::try_from(queued.kept_for.as_nanos()).unwrap_or(i64::MAX),
             ":attempt": queued.attempt,
+            ":actor": queued.actor.map(|actor| actor.to_string()),
             ":inbox": inbox,
         })?;
         Ok(())
@@ -196,6 +198,7 @@ fn held(row: &Row<'_>) -> rusqlite::Result<Held> {
         since: moment(row, 4)?,
         until: moment(row, 5)?,
         attempt: row.get(6)?,
+        actor: actor(row, 7)?,
     })
 }
 
@@ -209,6 +212,7 @@ fn queued(row: &Row<'_>) -> rusqlite::Result<Queued> {
         until: moment(row, 5)?,
         kept_for: Duration::from_nanos(row.get::<_, i64>(6)?.unsigned_abs()),
         attempt: row.get(7)?,
+        actor: actor(row, 8)?,
     })
 }
 
@@ -221,6 +225,11 @@ fn token(row: &Row<'_>, column: usize) -> rusqlite::Result<FencingToken> {
     let number: i64 = row.get(column)?;
     let token = u64::try_from(number).ok().and_then(FencingToken::from_number);
     token.ok_or_else(|| broken(column, Type::Integer, "no token"))
+}
+
+fn actor(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<ActorId>> {
+    let text: Option<String> = row.get(column)?;
+    Ok(text.as_deref().and_then(ActorId::parse))
 }
 
 fn mode(row: &Row<'_>, column: usize) -> rusqlite::Result<Mode> {

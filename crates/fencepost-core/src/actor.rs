@@ -27,7 +27,8 @@ impl Actor {
         self
     }
 
-    pub(crate) fn id(&self) -> ActorId {
+    /// Its public identity, as [`Holder`](crate::Holder) and [`Waiter`](crate::Waiter) show it.
+    pub fn id(&self) -> ActorId {
         self.id
     }
 

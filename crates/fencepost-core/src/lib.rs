@@ -28,7 +28,7 @@ pub mod store;
 
 mod token;
 
-pub use actor::Actor;
+pub use actor::{Actor, ActorId};
 pub use blocking::Blocking;
 #[cfg(feature = "test-util")]
 pub use clock::VirtualClock;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::actor::ActorId;
 use crate::error::round;
 use crate::token::FencingToken;
 
@@ -39,14 +40,16 @@ pub struct Holder {
     pub shared: bool,
     /// Since when.
     pub held_for: Option<Duration>,
-    /// When the store will forget them, unless they renew.
+    /// When the store will forget them, unless they renew; a lock delay is part of it.
     pub expires_in: Option<Duration>,
+    /// On whose behalf, if they said so.
+    pub actor: Option<ActorId>,
 }
 
 impl Holder {
     /// A holder of whom only the label is known.
     pub fn new(label: impl Into<String>) -> Self {
-        Self { label: label.into(), token: None, shared: false, held_for: None, expires_in: None }
+        Self { label: label.into(), token: None, shared: false, held_for: None, expires_in: None, actor: None }
     }
 }
 
@@ -73,11 +76,13 @@ pub struct Waiter {
     pub shared: bool,
     /// For how long.
     pub waited: Duration,
+    /// On whose behalf, if they said so.
+    pub actor: Option<ActorId>,
 }
 
 impl Waiter {
     /// One in line.
     pub fn new(label: impl Into<String>, shared: bool, waited: Duration) -> Self {
-        Self { label: label.into(), shared, waited }
+        Self { label: label.into(), shared, waited, actor: None }
     }
 }

@@ -1,4 +1,4 @@
--- Version 1. Moments are nanoseconds of the machine's boot clock and mean nothing under another boot id.
+-- Version 2. Moments are nanoseconds of the machine's boot clock and mean nothing under another boot id.
 CREATE TABLE meta (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     boot_id TEXT NOT NULL,
@@ -20,6 +20,8 @@ CREATE TABLE holders (
     since_ns INTEGER NOT NULL,
     until_ns INTEGER NOT NULL,
     attempt INTEGER NOT NULL,
+    -- On whose behalf, for finding deadlocks.
+    actor TEXT,
     PRIMARY KEY (name, owner)
 ) STRICT, WITHOUT ROWID;
 
@@ -36,6 +38,7 @@ CREATE TABLE waiters (
     attempt INTEGER NOT NULL,
     -- The socket in the wake folder where its process listens; none if that process polls.
     inbox TEXT,
+    actor TEXT,
     PRIMARY KEY (name, owner)
 ) STRICT, WITHOUT ROWID;
 

@@ -269,6 +269,7 @@ impl Course {
             Phase::Held(hold) => {
                 let mut holder = Holder::new(&*self.claim.label);
                 holder.token = Some(hold.token);
+                holder.actor = self.claim.actor;
                 Some(holder)
             }
             Phase::Lined | Phase::Leaving(_) | Phase::Done(_) => None,

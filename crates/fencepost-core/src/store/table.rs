@@ -19,6 +19,7 @@
 
 use std::time::Duration;
 
+use crate::actor::ActorId;
 use crate::clock::Moment;
 use crate::error::StoreErrorKind;
 use crate::name::Owner;
@@ -63,6 +64,8 @@ pub struct Held {
     pub until: Moment,
     /// For a grant that was handed over: the attempt it answers.
     pub attempt: u32,
+    /// On whose behalf.
+    pub actor: Option<ActorId>,
 }
 
 /// A place in line.
@@ -84,6 +87,8 @@ pub struct Queued {
     pub kept_for: Duration,
     /// The highest attempt seen.
     pub attempt: u32,
+    /// On whose behalf.
+    pub actor: Option<ActorId>,
 }
 
 impl Queued {
@@ -164,6 +169,24 @@ fn minted(last: Option<FencingToken>, clock: FencingToken) -> FencingToken {
     last.map_or(clock, |last| last.next().max(clock))
 }
 
+/// Who gets a grant.
+struct Heir<'a> {
+    owner: Owner,
+    mode: Mode,
+    label: &'a str,
+    actor: Option<ActorId>,
+}
+
+impl<'a> Heir<'a> {
+    fn of_claim(claim: &'a Claim) -> Self {
+        Self { owner: claim.owner, mode: claim.mode, label: &claim.label, actor: claim.actor }
+    }
+
+    fn of_place(queued: &'a Queued) -> Self {
+        Self { owner: queued.owner, mode: queued.mode, label: &queued.label, actor: queued.actor }
+    }
+}
+
 /// One step at work: the live grants and the last token, beside the shelf they came from.
 struct Desk<'a, S> {
     shelf: &'a mut S,
@@ -209,7 +232,7 @@ impl<'a, S: Shelf> Desk<'a, S> {
         let Some(token) = self.token(proposal) else { return Ok(Ok(self.stale())) };
         if self.admits(claim.mode) && self.is_next(claim)? {
             self.shelf.remove_waiter(&claim.owner)?;
-            self.grant(claim.owner, claim.mode, &claim.label, claim.kept_for(), token, attempt)?;
+            self.grant(Heir::of_claim(claim), claim.kept_for(), token, attempt)?;
             if claim.mode == Mode::Shared {
                 self.hint_head()?;
             }
@@ -242,7 +265,7 @@ impl<'a, S: Shelf> Desk<'a, S> {
         if later || !self.admits(claim.mode) || !self.below_ceiling(token) {
             return Ok(Ok(Answer::Lost(Loss::TakenOver)));
         }
-        self.grant(claim.owner, claim.mode, &claim.label, claim.kept_for(), token, 0)?;
+        self.grant(Heir::of_claim(claim), claim.kept_for(), token, 0)?;
         Ok(Ok(Answer::Kept))
     }
 
@@ -320,9 +343,11 @@ impl<'a, S: Shelf> Desk<'a, S> {
         state.last_token = self.last;
         let now = self.now.moment;
         let live = self.shelf.waiters(WAITERS_MAX)?.into_iter().filter(|queued| queued.until > now);
-        state.waiters = live
-            .map(|queued| Waiter::new(queued.label, queued.mode == Mode::Shared, now.since(queued.since)))
-            .collect();
+        let shown = |queued: Queued| {
+            let waiter = Waiter::new(queued.label, queued.mode == Mode::Shared, now.since(queued.since));
+            Waiter { actor: queued.actor, ..waiter }
+        };
+        state.waiters = live.map(shown).collect();
         Ok(state)
     }
 
@@ -343,7 +368,7 @@ impl<'a, S: Shelf> Desk<'a, S> {
             }
             let Some(token) = token else { return Ok(()) };
             self.shelf.remove_waiter(&head.owner)?;
-            self.grant(head.owner, head.mode, &head.label, head.kept_for, token, head.attempt)?;
+            self.grant(Heir::of_place(&head), head.kept_for, token, head.attempt)?;
         }
         Ok(())
     }
@@ -375,6 +400,7 @@ impl<'a, S: Shelf> Desk<'a, S> {
                 until,
                 kept_for: place.lease.saturating_add(claim.delay),
                 attempt,
+                actor: claim.actor,
             },
         };
         self.shelf.put_waiter(&queued)?;
@@ -438,17 +464,10 @@ impl<'a, S: Shelf> Desk<'a, S> {
         }
     }
 
-    fn grant(
-        &mut self,
-        owner: Owner,
-        mode: Mode,
-        label: &str,
-        life: Duration,
-        token: FencingToken,
-        attempt: u32,
-    ) -> Result<(), S::Error> {
+    fn grant(&mut self, to: Heir<'_>, life: Duration, token: FencingToken, attempt: u32) -> Result<(), S::Error> {
+        let Heir { owner, mode, label, actor } = to;
         let (since, until) = (self.now.moment, self.now.moment.plus(life));
-        self.put_holder(Held { owner, token, mode, label: label.to_owned(), since, until, attempt })
+        self.put_holder(Held { owner, token, mode, label: label.to_owned(), since, until, attempt, actor })
     }
 
     fn put_holder(&mut self, held: Held) -> Result<(), S::Error> {
@@ -478,6 +497,7 @@ impl<'a, S: Shelf> Desk<'a, S> {
         holder.shared = held.mode == Mode::Shared;
         holder.held_for = Some(self.now.moment.since(held.since));
         holder.expires_in = Some(held.until.since(self.now.moment));
+        holder.actor = held.actor;
         holder
     }
 }
