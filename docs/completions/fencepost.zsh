@@ -56,6 +56,7 @@ ignore\:"Nothing\: it runs on, unprotected"))' \
 '(-w --wait)--no-wait[Do not wait]' \
 '-s[Share the lock with other readers]' \
 '--shared[Share the lock with other readers]' \
+'--fail-on-deadlock[Fail as if not obtained when the wait closes a circle of runs that wait for each other]' \
 '--unfair[Take no place in line; may overtake and be overtaken]' \
 '--json[Answer in JSON]' \
 '(-v --verbose)-q[Say nothing but errors]' \
@@ -136,6 +137,21 @@ _arguments "${_arguments_options[@]}" : \
 '--version[Print version]' \
 ':name -- The lock:_default' \
 ':token -- The fencing token:_default' \
+&& ret=0
+;;
+(deadlocks)
+_arguments "${_arguments_options[@]}" : \
+'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C]:URL:_default' \
+'--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
+'--json[Answer in JSON]' \
+'(-v --verbose)-q[Say nothing but errors]' \
+'(-v --verbose)--quiet[Say nothing but errors]' \
+'-v[Say what is done]' \
+'--verbose[Say what is done]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
 && ret=0
 ;;
 (config)
@@ -232,6 +248,10 @@ _arguments "${_arguments_options[@]}" : \
 _arguments "${_arguments_options[@]}" : \
 && ret=0
 ;;
+(deadlocks)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
 (config)
 _arguments "${_arguments_options[@]}" : \
 && ret=0
@@ -269,6 +289,7 @@ _fencepost_commands() {
 'show:Show who has a lock and who is in line' \
 'release:End somebody'\''s hold by force' \
 'check:Is this token the newest granted?' \
+'deadlocks:Show who waits for whom in a circle, with holders, waiters and ages' \
 'config:Show each setting and where it comes from' \
 'init:Make a new store ready; of a Redlock cluster all nodes must be up, and none may hold a lock' \
 'completions:Print completions for a shell' \
@@ -292,6 +313,11 @@ _fencepost__subcmd__config_commands() {
     local commands; commands=()
     _describe -t commands 'fencepost config commands' commands "$@"
 }
+(( $+functions[_fencepost__subcmd__deadlocks_commands] )) ||
+_fencepost__subcmd__deadlocks_commands() {
+    local commands; commands=()
+    _describe -t commands 'fencepost deadlocks commands' commands "$@"
+}
 (( $+functions[_fencepost__subcmd__help_commands] )) ||
 _fencepost__subcmd__help_commands() {
     local commands; commands=(
@@ -300,6 +326,7 @@ _fencepost__subcmd__help_commands() {
 'show:Show who has a lock and who is in line' \
 'release:End somebody'\''s hold by force' \
 'check:Is this token the newest granted?' \
+'deadlocks:Show who waits for whom in a circle, with holders, waiters and ages' \
 'config:Show each setting and where it comes from' \
 'init:Make a new store ready; of a Redlock cluster all nodes must be up, and none may hold a lock' \
 'completions:Print completions for a shell' \
@@ -322,6 +349,11 @@ _fencepost__subcmd__help__subcmd__completions_commands() {
 _fencepost__subcmd__help__subcmd__config_commands() {
     local commands; commands=()
     _describe -t commands 'fencepost help config commands' commands "$@"
+}
+(( $+functions[_fencepost__subcmd__help__subcmd__deadlocks_commands] )) ||
+_fencepost__subcmd__help__subcmd__deadlocks_commands() {
+    local commands; commands=()
+    _describe -t commands 'fencepost help deadlocks commands' commands "$@"
 }
 (( $+functions[_fencepost__subcmd__help__subcmd__help_commands] )) ||
 _fencepost__subcmd__help__subcmd__help_commands() {

@@ -140,6 +140,11 @@ pub(crate) fn name_of_fence<'a>(prefix: &str, key: &'a str) -> Option<&'a str> {
     key.strip_prefix("fp:fence:{")?.strip_suffix('}')?.strip_prefix(prefix)
 }
 
+/// The name in the key of a line; the places in it have their owners behind it.
+pub(crate) fn name_of_line<'a>(prefix: &str, key: &'a str) -> Option<&'a str> {
+    key.strip_prefix("fp:line:{")?.strip_suffix('}')?.strip_prefix(prefix)
+}
+
 fn mode(claim: &Claim) -> &'static str {
     match claim.mode {
         Mode::Exclusive => "x",

@@ -54,7 +54,12 @@ impl Store for RedisNode {
 
     fn submit(&self, step: Step, _deadline: Moment, reply: Reply) {
         match step {
-            Step::List { prefix, after, limit } => list(&self.link, &prefix, after, limit, reply),
+            Step::List { prefix, after, limit, contended } => {
+                let first = if contended { Kind::Line } else { Kind::Fence };
+                let (prefix, limit) = (prefix.to_string(), limit as usize);
+                let listing = Listing { prefix, after, limit, names: BTreeSet::new(), reply };
+                scan(&self.link, listing, first, "0".into());
+            }
             step => self.link.step(step, reply, Again::default()),
         }
     }
@@ -95,12 +100,35 @@ struct Listing {
     reply: Reply,
 }
 
-fn list(link: &Arc<Link>, prefix: &str, after: Option<LockName>, limit: u32, reply: Reply) {
-    let (prefix, limit) = (prefix.to_owned(), limit as usize);
-    // Locks of ours have a fence; those of other libraries only their key.
-    let fences = format!("fp:fence:{{{}*", escaped(&steps::lock_key(&link.prefix, &prefix)));
-    let listing = Listing { prefix, after, limit, names: BTreeSet::new(), reply };
-    scan(link, listing, fences, true, "0".into());
+/// The keys that tell of locks. Locks of ours have a fence; those of other libraries only their key.
+#[derive(Clone, Copy)]
+enum Kind {
+    Fence,
+    Lock,
+    /// Of those that somebody waits for.
+    Line,
+}
+
+impl Kind {
+    /// All such keys of locks whose names start so.
+    fn pattern(self, link: &Link, prefix: &str) -> String {
+        let lock = escaped(&steps::lock_key(&link.prefix, prefix));
+        match self {
+            Self::Fence => format!("fp:fence:{{{lock}*"),
+            Self::Lock => format!("{lock}*"),
+            Self::Line => format!("fp:line:{{{lock}*"),
+        }
+    }
+
+    fn name(self, link: &Link, key: &str) -> Option<String> {
+        let name = match self {
+            Self::Fence => steps::name_of_fence(&link.prefix, key),
+            Self::Line => steps::name_of_line(&link.prefix, key),
+            Self::Lock if key.starts_with(steps::OWN_KEYS) => None,
+            Self::Lock => key.strip_prefix(&link.prefix),
+        };
+        name.map(str::to_owned)
+    }
 }
 
 /// Takes away the meaning that characters have in a pattern.
@@ -108,29 +136,22 @@ fn escaped(text: &str) -> String {
     text.chars().flat_map(|c| if "*?[]\\".contains(c) { vec!['\\', c] } else { vec![c] }).collect()
 }
 
-fn scan(link: &Arc<Link>, mut listing: Listing, pattern: String, of_fences: bool, cursor: String) {
+fn scan(link: &Arc<Link>, mut listing: Listing, kind: Kind, cursor: String) {
+    let pattern = kind.pattern(link, &listing.prefix);
     let parts: [&[u8]; 6] = [b"SCAN", cursor.as_bytes(), b"MATCH", pattern.as_bytes(), b"COUNT", b"1000"];
-    let next = pattern.clone();
     link.command(&parts, move |link, outcome| {
         let (cursor, keys) = match page(outcome) {
             Ok(page) => page,
             Err(trouble) => return listing.reply.answer(Err(trouble)),
         };
         for key in keys {
-            let name = match of_fences {
-                true => steps::name_of_fence(&link.prefix, &key).map(str::to_owned),
-                false if key.starts_with(steps::OWN_KEYS) => None,
-                false => key.strip_prefix(&link.prefix).map(str::to_owned),
-            };
+            let name = kind.name(link, &key);
             listing.names.extend(name.filter(|name| name.starts_with(&listing.prefix)));
         }
-        match (cursor.as_str(), of_fences) {
-            ("0", true) => {
-                let locks = format!("{}*", escaped(&steps::lock_key(&link.prefix, &listing.prefix)));
-                scan(link, listing, locks, false, "0".into());
-            }
-            ("0", false) => look_at_each(link, listing),
-            _ => scan(link, listing, next, of_fences, cursor),
+        match (cursor.as_str(), kind) {
+            ("0", Kind::Fence) => scan(link, listing, Kind::Lock, "0".into()),
+            ("0", Kind::Lock | Kind::Line) => look_at_each(link, listing),
+            _ => scan(link, listing, kind, cursor),
         }
     });
 }

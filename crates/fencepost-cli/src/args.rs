@@ -26,6 +26,7 @@ The command finds in its environment:
   FENCEPOST_TOKEN       its fencing token, to show to the resource that the lock protects; a reader's starts with r
   FENCEPOST_OWNER       the secret of this hold; absent where an outer run holds the lock and another lies between
   FENCEPOST_EXPIRES_AT  when the lease ends unless renewed, for display
+  FENCEPOST_ACTOR       on whose behalf: a nested run waits for the same one, so that deadlocks can be seen
   FENCEPOST_HELD        all locks held by outer runs: a nested run of one of them starts its command at once
 
 On loss the command's process group gets SIGTERM, and SIGKILL before the lease ends; then so does every process below
@@ -75,6 +76,8 @@ pub(crate) enum Command {
     Release(Release),
     /// Is this token the newest granted?
     Check(Check),
+    /// Show who waits for whom in a circle, with holders, waiters and ages
+    Deadlocks,
     /// Show each setting and where it comes from
     Config,
     /// Make a new store ready; of a Redlock cluster all nodes must be up, and none may hold a lock
@@ -110,6 +113,9 @@ pub(crate) struct Run {
     /// If the lock is not released cleanly, nobody has it for so long after its lease ended [default: none]
     #[arg(long, value_name = "D", value_parser = parse_duration, allow_hyphen_values = true)]
     pub(crate) lock_delay: Option<Duration>,
+    /// Fail as if not obtained when the wait closes a circle of runs that wait for each other
+    #[arg(long)]
+    pub(crate) fail_on_deadlock: bool,
     /// Take no place in line; may overtake and be overtaken
     #[arg(long)]
     pub(crate) unfair: bool,

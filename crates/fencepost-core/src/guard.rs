@@ -78,8 +78,13 @@ impl<G: Grant> Guard<G> {
             actor: None,
             delay: lease.delay,
         };
-        let terms =
-            Terms { patience: Patience::None, margin: lease.ttl / 10, max_hold: Some(MAX_HOLD), automatic: true };
+        let terms = Terms {
+            patience: Patience::None,
+            margin: lease.ttl / 10,
+            max_hold: Some(MAX_HOLD),
+            automatic: true,
+            actor: None,
+        };
         let course = Course::adopt(quorum, claim, lease.token, terms).ok_or_else(|| {
             let message = "this connection is shutting down; it takes no new claims";
             StoreError::new(StoreErrorKind::Unsupported, "adopt", message)

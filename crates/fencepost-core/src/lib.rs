@@ -10,9 +10,11 @@
 //! - `clock`: time, real and virtual.
 
 mod actor;
+mod bell;
 mod blocking;
 mod clock;
 mod connect;
+mod deadlock;
 mod error;
 mod event;
 pub mod fence;

@@ -14,7 +14,7 @@ use crate::grant::Grant;
 use crate::guard::Guard;
 use crate::locks::Defaults;
 use crate::name::{LockName, checked_label};
-use crate::quorum::{Course, Patience, Quorum, TTL_MAX, Terms};
+use crate::quorum::{Course, Patience, Quorum, TTL_MAX, Terms, unless_it_closes_a_cycle};
 use crate::store::{Claim, Place, Turn};
 use crate::token::{FencingToken, SharedToken};
 
@@ -149,7 +149,7 @@ impl<G: Grant> Lock<G> {
         self
     }
 
-    /// On whose behalf. Default: nobody's.
+    /// On whose behalf: its waits show in [`deadlocks`](crate::Locks::deadlocks). Default: nobody's.
     pub fn by(mut self, actor: &Actor) -> Self {
         self.actor = Some(actor.clone());
         self
@@ -203,7 +203,13 @@ impl<G: Grant> Lock<G> {
     async fn acquire_within(&self, wait: Wait) -> Result<Guard<G>, AcquireError> {
         let (claim, terms) = self.claim(wait)?;
         let course = Course::start(&self.quorum, claim, terms).ok_or(AcquireError::ShuttingDown)?;
-        Guard::acquired(course).await
+        match self.actor.as_ref().filter(|actor| actor.fails_on_deadlock()) {
+            Some(actor) => {
+                let acquired = Guard::acquired(course.clone());
+                unless_it_closes_a_cycle(&self.quorum, &course, actor, acquired).await
+            }
+            None => Guard::acquired(course).await,
+        }
     }
 
     fn claim(&self, wait: Wait) -> Result<(Claim, Terms), AcquireError> {
@@ -236,7 +242,8 @@ impl<G: Grant> Lock<G> {
             delay: self.delay,
         };
         let margin = self.margin();
-        Ok((claim, Terms { patience, margin, max_hold: self.max_hold, automatic: !self.manual }))
+        let actor = self.actor.clone();
+        Ok((claim, Terms { patience, margin, max_hold: self.max_hold, automatic: !self.manual, actor }))
     }
 
     fn margin(&self) -> Duration {

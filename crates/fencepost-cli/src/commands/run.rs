@@ -5,14 +5,14 @@ use std::time::{Duration, Instant, SystemTime};
 
 use fencepost::config::{Setting, Source};
 use fencepost::store::Clock;
-use fencepost::{AcquireError, Blocking, Invalid, Lock, Locks, LossReason, ReleaseOutcome};
+use fencepost::{AcquireError, Actor, Blocking, Invalid, Lock, Locks, LossReason, ReleaseOutcome};
 use nix::sys::signal::Signal;
 
 use crate::args::{OnLost, Run};
 use crate::child::{self, End, LeaseWatch, Message, Supervisor, reserve, signals};
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
-use crate::held::{Held, OuterHold, Told};
+use crate::held::{self, Held, OuterHold, Told};
 use crate::hold::{Hold, Request};
 use crate::output::say;
 use crate::report::{Outcome, Record, Report, ms};
@@ -48,6 +48,7 @@ struct Session<'a> {
     sender: Sender<Message>,
     inbox: Receiver<Message>,
     outer: Held,
+    actor: Actor,
 }
 
 impl<'a> Session<'a> {
@@ -59,7 +60,9 @@ impl<'a> Session<'a> {
         let watch = LeaseWatch::new(clock.clone(), ttl, margin(arguments, ttl), sender.clone());
         record.outcome = Outcome::StoreError;
         let locks = settings.connect().observer(watch).block()?;
-        Ok(Self { arguments, settings, record, clock, locks, sender, inbox, outer: Held::from_environment() })
+        let (outer, actor) = (Held::from_environment(), held::actor());
+        let actor = if arguments.fail_on_deadlock { actor.fail_on_deadlock() } else { actor };
+        Ok(Self { arguments, settings, record, clock, locks, sender, inbox, outer, actor })
     }
 
     fn run(mut self) -> Result<ExitCode, Failure> {
@@ -143,7 +146,7 @@ impl<'a> Session<'a> {
     fn lock(&self) -> Lock {
         let Run { name, wait, no_wait, label, max_hold, lock_delay, unfair, .. } = self.arguments;
         let ttl = self.settings.config.ttl.value;
-        let mut lock = self.locks.lock(name).ttl(ttl).loss_margin(margin(self.arguments, ttl));
+        let mut lock = self.locks.lock(name).ttl(ttl).loss_margin(margin(self.arguments, ttl)).by(&self.actor);
         lock = match wait {
             Some(wait) => lock.wait_at_most(*wait),
             None if *no_wait => lock.wait_at_most(Duration::ZERO),
@@ -163,7 +166,7 @@ impl<'a> Session<'a> {
 
     fn not_obtained(&mut self, error: AcquireError) -> Failure {
         match error {
-            AcquireError::Busy { .. } => {
+            AcquireError::Busy { .. } | AcquireError::Deadlock { .. } => {
                 self.record.outcome = Outcome::NotObtained;
                 let code = ExitCode(self.arguments.conflict_exit_code);
                 match self.settings.output.quiet {
@@ -217,7 +220,7 @@ impl<'a> Session<'a> {
     }
 
     fn run_command(&self, told: &Told, still_held: &dyn Fn() -> Result<(), LossReason>) -> Result<End, Failure> {
-        let leader = child::start(&self.arguments.command, &told.variables(&self.outer))
+        let leader = child::start(&self.arguments.command, &told.variables(&self.outer, &self.actor))
             .map_err(|error| Failure::ours("cannot start the command", error))?;
         Ok(Supervisor::new(leader, &self.inbox, self.clock.clone(), self.arguments.on_lost, still_held).watch())
     }

@@ -13,7 +13,7 @@ use super::{Effect, Quorum, Requests, Scene};
 use crate::clock::{Alarm, AlarmId, Moment};
 use crate::error::{AcquireError, LossReason, Lost, NodeVote, ReleaseOutcome, RenewError, StoreError, Vote};
 use crate::event::EventKind;
-use crate::state::Holder;
+use crate::state::{Holder, Waiter};
 use crate::store::{Claim, Event, Listening, Mailbox, Mode, Post, Proposal, Reply, Then};
 use crate::token::FencingToken;
 
@@ -138,8 +138,8 @@ impl Course {
     }
 
     fn upkeep(&self) -> Upkeep {
-        let Terms { margin, max_hold, automatic, .. } = self.terms;
-        Upkeep { margin, max_hold, automatic }
+        let Terms { margin, max_hold, automatic, ref actor, .. } = self.terms;
+        Upkeep { margin, max_hold, automatic, actor: actor.clone() }
     }
 
     /// The end of the acquisition.
@@ -152,6 +152,29 @@ impl Course {
             Some(_) => Poll::Ready(Ok(())),
             None => state.wait(context),
         }
+    }
+
+    /// Others come first. Pending too once the acquisition has ended.
+    pub(crate) fn poll_waiting(&self, context: &Context<'_>) -> Poll<()> {
+        let mut state = self.state();
+        match &state.life.phase {
+            Phase::Lined => Poll::Ready(()),
+            Phase::Pursuing(pursuit) if pursuit.waiting => Poll::Ready(()),
+            _ => state.wait(context),
+        }
+    }
+
+    /// Who waits here without a place in any store's line.
+    pub(super) fn waits_unseen(&self) -> Option<Waiter> {
+        let waits = match &self.state().life.phase {
+            Phase::Lined => true,
+            Phase::Pursuing(pursuit) => pursuit.waiting && self.claim.place().is_none(),
+            Phase::Held(_) | Phase::Leaving(_) | Phase::Done(_) => false,
+        };
+        let waited = self.terms.patience.waited(self.quorum.clock.now());
+        let mut waiter = Waiter::new(&*self.claim.label, self.claim.mode == Mode::Shared, waited);
+        waiter.actor = self.claim.actor;
+        (waits && waiter.actor.is_some()).then_some(waiter)
     }
 
     /// The end of the hold, if it ended unasked. Loss is judged by the clock, at every poll.
@@ -584,7 +607,7 @@ impl State {
     fn signs(&self) -> (u8, u64, bool, bool) {
         match &self.life.phase {
             Phase::Lined => (0, 0, false, self.life.refusal.is_some()),
-            Phase::Pursuing(_) => (1, 0, false, self.life.refusal.is_some()),
+            Phase::Pursuing(pursuit) => (1, 0, pursuit.waiting, self.life.refusal.is_some()),
             Phase::Held(hold) => (2, hold.rounds, hold.lost.is_some(), false),
             Phase::Leaving(farewell) => (3, 0, farewell.verdict.is_some(), farewell.is_confirmed()),
             Phase::Done(_) => (4, 0, false, false),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{Scene, majority_until, margin_of};
+use crate::actor::{Actor, Holding};
 use crate::clock::Moment;
 use crate::error::{self, LossReason, StoreError, StoreErrorKind};
 use crate::event::EventKind;
@@ -34,6 +35,7 @@ pub(super) struct Hold {
     /// How many rounds of renewal have ended, and how the last one did.
     pub(super) rounds: u64,
     pub(super) last_round: Option<Result<(), StoreError>>,
+    _holding: Option<Holding>,
 }
 
 #[derive(Clone, Copy)]
@@ -55,6 +57,7 @@ pub(super) struct Upkeep {
     pub(super) margin: Duration,
     pub(super) max_hold: Option<Duration>,
     pub(super) automatic: bool,
+    pub(super) actor: Option<Actor>,
 }
 
 impl Hold {
@@ -90,6 +93,7 @@ impl Hold {
             lost: None,
             rounds: 0,
             last_round: None,
+            _holding: upkeep.actor.as_ref().map(Actor::holding),
         }
     }
 

@@ -84,8 +84,9 @@ impl Quorum {
         prefix: Arc<str>,
         after: Option<LockName>,
         limit: u32,
+        contended: bool,
     ) -> Result<(Vec<LockState>, bool), StoreError> {
-        let step = |_| Step::List { prefix: prefix.clone(), after: after.clone(), limit };
+        let step = |_| Step::List { prefix: prefix.clone(), after: after.clone(), limit, contended };
         let answers = self.ask("list", step).await?;
         let pages: Vec<Vec<LockState>> = answers
             .into_iter()

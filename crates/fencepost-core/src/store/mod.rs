@@ -183,6 +183,8 @@ pub enum Step {
         after: Option<LockName>,
         /// At most so many.
         limit: u32,
+        /// Only locks that somebody waits for.
+        contended: bool,
     },
 }
 

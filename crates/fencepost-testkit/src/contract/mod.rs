@@ -4,6 +4,7 @@
 //! and scale with the store's smallest ttl. They bound time from below only ("never before"); how fast something is
 //! belongs into a benchmark, and how late at most into a test with virtual time.
 
+pub mod deadlocks;
 pub mod delay;
 pub mod exclusion;
 pub mod fencing;
@@ -56,6 +57,9 @@ pub fn wait_for(feed: &mut Feed<Event>, name: &str, wanted: impl Fn(&EventKind) 
 macro_rules! contract {
     ($subject:expr) => {
         $crate::contract! { @each $subject,
+            deadlocks: two_locks_in_opposite_order_are_seen_as_a_deadlock;
+            deadlocks: a_wait_that_closes_a_cycle_fails_if_its_actor_asked_for_it;
+            deadlocks: a_deadlock_of_one_behind_another_of_its_process_is_seen_there;
             delay: a_lock_that_nobody_released_rests_for_its_delay;
             delay: a_clean_release_frees_at_once_whatever_the_delay;
             delay: an_adopted_lease_keeps_its_delay;
