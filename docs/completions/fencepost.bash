@@ -437,12 +437,16 @@ _fencepost() {
             return 0
             ;;
         fencepost__subcmd__release)
-            opts="-q -v -h -V --force --reason --store --config --json --quiet --verbose --help --version"
+            opts="-q -v -h -V --force --ask --note --reason --store --config --json --quiet --verbose --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --note)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --reason)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

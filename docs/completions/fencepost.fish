@@ -34,7 +34,7 @@ complete -c fencepost -n "__fish_fencepost_needs_command" -s V -l version -d 'Pr
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "run" -d 'Run a command while holding a lock'
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "ls" -d 'List locks'
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "show" -d 'Show who has a lock and who is in line'
-complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "release" -d 'End somebody\'s hold by force'
+complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "release" -d 'End somebody\'s hold by force, or ask for it'
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "check" -d 'Is this token the newest granted?'
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "deadlocks" -d 'Show who waits for whom in a circle, with holders, waiters and ages'
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "config" -d 'Show each setting and where it comes from'
@@ -79,10 +79,12 @@ complete -c fencepost -n "__fish_fencepost_using_subcommand show" -s q -l quiet 
 complete -c fencepost -n "__fish_fencepost_using_subcommand show" -s v -l verbose -d 'Say what is done'
 complete -c fencepost -n "__fish_fencepost_using_subcommand show" -s h -l help -d 'Print help'
 complete -c fencepost -n "__fish_fencepost_using_subcommand show" -s V -l version -d 'Print version'
+complete -c fencepost -n "__fish_fencepost_using_subcommand release" -l note -d 'What to tell them' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand release" -l reason -d 'Why, for the logs' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand release" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand release" -l config -d 'Read this file instead of searching fencepost.toml' -r -F
 complete -c fencepost -n "__fish_fencepost_using_subcommand release" -l force -d 'Yes, take it away from whoever has it'
+complete -c fencepost -n "__fish_fencepost_using_subcommand release" -l ask -d 'Ask whoever has it to let go; they hear of it with their next renewal, and decide'
 complete -c fencepost -n "__fish_fencepost_using_subcommand release" -l json -d 'Answer in JSON'
 complete -c fencepost -n "__fish_fencepost_using_subcommand release" -s q -l quiet -d 'Say nothing but errors'
 complete -c fencepost -n "__fish_fencepost_using_subcommand release" -s v -l verbose -d 'Say what is done'
@@ -133,7 +135,7 @@ complete -c fencepost -n "__fish_fencepost_using_subcommand man" -s V -l version
 complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check deadlocks config init completions man help" -f -a "run" -d 'Run a command while holding a lock'
 complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check deadlocks config init completions man help" -f -a "ls" -d 'List locks'
 complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check deadlocks config init completions man help" -f -a "show" -d 'Show who has a lock and who is in line'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check deadlocks config init completions man help" -f -a "release" -d 'End somebody\'s hold by force'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check deadlocks config init completions man help" -f -a "release" -d 'End somebody\'s hold by force, or ask for it'
 complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check deadlocks config init completions man help" -f -a "check" -d 'Is this token the newest granted?'
 complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check deadlocks config init completions man help" -f -a "deadlocks" -d 'Show who waits for whom in a circle, with holders, waiters and ages'
 complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check deadlocks config init completions man help" -f -a "config" -d 'Show each setting and where it comes from'

@@ -106,10 +106,12 @@ _arguments "${_arguments_options[@]}" : \
 ;;
 (release)
 _arguments "${_arguments_options[@]}" : \
+'(--force)--note=[What to tell them]:TEXT:_default' \
 '--reason=[Why, for the logs]:TEXT:_default' \
 '--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
-'--force[Yes, take it away from whoever has it]' \
+'(--ask)--force[Yes, take it away from whoever has it]' \
+'--ask[Ask whoever has it to let go; they hear of it with their next renewal, and decide]' \
 '--json[Answer in JSON]' \
 '(-v --verbose)-q[Say nothing but errors]' \
 '(-v --verbose)--quiet[Say nothing but errors]' \
@@ -287,7 +289,7 @@ _fencepost_commands() {
 'run:Run a command while holding a lock' \
 'ls:List locks' \
 'show:Show who has a lock and who is in line' \
-'release:End somebody'\''s hold by force' \
+'release:End somebody'\''s hold by force, or ask for it' \
 'check:Is this token the newest granted?' \
 'deadlocks:Show who waits for whom in a circle, with holders, waiters and ages' \
 'config:Show each setting and where it comes from' \
@@ -324,7 +326,7 @@ _fencepost__subcmd__help_commands() {
 'run:Run a command while holding a lock' \
 'ls:List locks' \
 'show:Show who has a lock and who is in line' \
-'release:End somebody'\''s hold by force' \
+'release:End somebody'\''s hold by force, or ask for it' \
 'check:Is this token the newest granted?' \
 'deadlocks:Show who waits for whom in a circle, with holders, waiters and ages' \
 'config:Show each setting and where it comes from' \

@@ -1,11 +1,20 @@
 -- Keeps the lock for one more ttl; re-creates a missing grant only if no later token was seen.
--- KEYS: 1 lock, 2 fence, 3 marker, 4 revoked. ARGV: 1 owner, 2 token, 3 tail, 4 ttl, 5 mode.
--- Replies: 1 kept, 0 taken over, 4 revoked, -1 not trusted.
+-- KEYS: 1 lock, 2 fence, 3 marker, 4 revoked, 5 asked. ARGV: 1 owner, 2 token, 3 tail, 4 ttl, 5 mode.
+-- Replies: 1 kept, {1, request} kept and asked to let go, 0 taken over, 4 revoked, -1 not trusted.
+local function kept(value)
+  local asked = redis.call('GET', KEYS[5])
+  if not asked then return 1 end
+  local token, request = string.match(asked, '^(%d*)|(.*)$')
+  if token ~= string.match(value, '^%x+[|!](%d+)') then return 1 end
+  redis.call('PEXPIRE', KEYS[5], ARGV[4])
+  return {1, request}
+end
 if ARGV[5] == 'x' then
   local value = redis.call('GET', KEYS[1])
   if value and string.sub(value, 1, 40) == ARGV[1] then
     redis.call('PEXPIRE', KEYS[2], '86400000')
-    return redis.call('PEXPIRE', KEYS[1], ARGV[4])
+    redis.call('PEXPIRE', KEYS[1], ARGV[4])
+    return kept(value)
   end
 end
 local left = redis.call('PTTL', KEYS[3])
@@ -18,7 +27,7 @@ local own = mine(ARGV[1])
 if own then
   prolong(own, tonumber(ARGV[4]))
   call('PEXPIRE', KEYS[2], '86400000')
-  return 1
+  return kept(own)
 end
 if call('EXISTS', KEYS[4]) == 1 then return 4 end
 local token = tonumber(ARGV[2])

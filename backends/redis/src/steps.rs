@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fencepost_core::store::{
     ActorId, Answer, Claim, FencingToken, Holder, LockState, Loss, Mode, Owner, Proposal, Step, StoreErrorKind, Then,
-    Trouble, Turn, Waiter,
+    Trouble, Turn, Waiter, YieldRequest,
 };
 
 use crate::scripts::Script;
@@ -17,6 +17,7 @@ pub(crate) const MARKER: &str = "fp:marker";
 /// Since when a node is on probation.
 pub(crate) const PROBATION: &str = "fp:probation";
 const REVOKED: &str = "fp:revoked:";
+const ASKED: &str = "fp:asked:";
 
 /// A call of a script: its keys and arguments, ready for the wire.
 pub(crate) struct Call {
@@ -118,6 +119,7 @@ pub(crate) enum Meaning {
     Release(FencingToken),
     GiveBack,
     Evict,
+    Ask,
     Inspect,
 }
 
@@ -224,6 +226,7 @@ pub(crate) fn call(prefix: &str, inbox: &str, clock: FencingToken, step: &Step) 
             let owner = claim.owner.expose();
             let mut call = Call::new(Script::Renew, prefix, claim.name.as_str());
             call.key(word![REVOKED, &*owner]);
+            call.key(word![ASKED, &*owner]);
             let call = call.words([
                 word![&*owner],
                 word![*token],
@@ -273,6 +276,12 @@ pub(crate) fn call(prefix: &str, inbox: &str, clock: FencingToken, step: &Step) 
             let call = Call::new(Script::Evict, prefix, name.as_str());
             (call.words([word![above], word![above.next()], word![REVOKED]]), Meaning::Evict)
         }
+        Step::Ask { name, request } => {
+            let call = Call::new(Script::Ask, prefix, name.as_str());
+            let (by, note) = (&*request.by, &*request.note);
+            let request = word![request.number(), "|", by.len() as u64, "|", by, note];
+            (call.words([word![ASKED], request]), Meaning::Ask)
+        }
         Step::Inspect { name } => (Call::new(Script::Inspect, prefix, name.as_str()), Meaning::Inspect),
         Step::List { .. } => unreachable!("BUG: a listing is not one call"),
     }
@@ -290,7 +299,11 @@ fn plain(prefix: &str, claim: &Claim, step: &Step) -> (Call, Meaning) {
         Step::Acquire { token, .. } => {
             (call(Script::PlainAcquire).words([word![ttl]]), Meaning::Acquire(proposed(*token)))
         }
-        Step::Renew { .. } => (call(Script::PlainRenew).words([word![ttl]]), Meaning::Renew),
+        Step::Renew { .. } => {
+            let mut call = Call::plain(Script::PlainRenew, prefix, name);
+            call.key(word![ASKED, &*owner]);
+            (call.words([word![&*owner], word![ttl]]), Meaning::Renew)
+        }
         _ => (call(Script::PlainRelease), Meaning::GiveBack),
     }
 }
@@ -300,25 +313,39 @@ pub(crate) fn read(meaning: Meaning, name: &str, reply: &Value) -> Read {
     let odd = || Read::Trouble(Trouble::new(StoreErrorKind::Unexpected, format!("an odd reply: {reply:?}")));
     match (meaning, reply) {
         (_, Value::Error(text)) => Read::Trouble(trouble(text)),
-        (Meaning::Acquire(_) | Meaning::Renew | Meaning::Evict, Value::Number(-1)) => Read::Untrusted,
+        (Meaning::Acquire(_) | Meaning::Renew | Meaning::Evict | Meaning::Ask, Value::Number(-1)) => Read::Untrusted,
         (Meaning::Acquire(token), Value::Number(1) | Value::Text(_)) => Read::Answer(Answer::Granted { token }),
         (Meaning::Acquire(_), Value::Number(0) | Value::Null) => {
             Read::Answer(Answer::Held { holder: None, last: None })
         }
         (Meaning::Acquire(_), Value::Array(parts)) => acquired(parts).unwrap_or_else(odd),
         (Meaning::Renew, Value::Number(1)) => Read::Answer(Answer::Kept),
+        (Meaning::Renew, Value::Array(parts)) => match parts.get(1).and_then(Value::text).and_then(|text| asked(&text))
+        {
+            Some(request) => Read::Answer(Answer::KeptAndAsked(request)),
+            None => odd(),
+        },
         (Meaning::Renew, Value::Number(0)) => Read::Answer(Answer::Lost(Loss::TakenOver)),
         (Meaning::Renew, Value::Number(4)) => Read::Answer(Answer::Lost(Loss::Revoked)),
         (Meaning::Release(_) | Meaning::GiveBack, Value::Number(1)) => Read::Answer(Answer::Freed),
         (Meaning::Release(_) | Meaning::GiveBack, Value::Number(0)) => Read::Answer(Answer::NotHeld),
         (Meaning::Release(pass), Value::Array(parts)) => relayed(pass, name, parts).unwrap_or_else(odd),
         (Meaning::Evict, Value::Array(parts)) => Read::Answer(Answer::Evicted(holders(parts, None))),
+        (Meaning::Ask, Value::Array(parts)) => Read::Answer(Answer::Asked(holders(parts, None))),
         (Meaning::Inspect, Value::Array(parts)) => match state(name, parts) {
             Some(state) => Read::Answer(Answer::State(state)),
             None => odd(),
         },
         _ => odd(),
     }
+}
+
+/// A request to let go: its number, how long the first text is, who asks and their note.
+fn asked(text: &str) -> Option<YieldRequest> {
+    let (number, rest) = text.split_once('|')?;
+    let (length, rest) = rest.split_once('|')?;
+    let (by, note) = rest.split_at_checked(length.parse().ok()?)?;
+    Some(YieldRequest::new(number.parse().ok()?, by, note))
 }
 
 fn relayed(pass: FencingToken, name: &str, parts: &[Value]) -> Option<Read> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use fencepost_core::Blocking;
 use fencepost_core::store::{
     ActorId, Answer, Claim, Clock, FencingToken, LockName, Memory, Mode, Owner, Place, Proposal, Step, Store, Then,
-    Trouble, Turn,
+    Trouble, Turn, YieldRequest,
 };
 use fencepost_testkit::dice::Dice;
 use fencepost_testkit::redis::{Edition, Redis};
@@ -26,7 +26,7 @@ fn essence(answer: Result<Answer, Trouble>) -> String {
         }
         Ok(Answer::Stale { last, .. }) => format!("stale, last {last:?}"),
         Ok(Answer::Relayed { freed, then }) => format!("relayed {freed}, {}", essence(Ok(*then))),
-        Ok(Answer::Evicted(holders)) => {
+        Ok(Answer::Evicted(holders) | Answer::Asked(holders)) => {
             let mut tokens: Vec<_> = holders.iter().map(|holder| (holder.token, holder.actor)).collect();
             tokens.sort_unstable();
             format!("evicted {tokens:?}")
@@ -100,7 +100,7 @@ impl Play {
         let (claim, token) = (self.claim(), self.token());
         let attempt = u32::try_from(self.steps).expect("few steps");
         let pass = Proposal::Exactly(self.token());
-        match self.dice.below(12) {
+        match self.dice.below(13) {
             0..=4 => {
                 let unify = self.dice.per_mille(200);
                 Step::Acquire { claim, attempt, token: Proposal::Exactly(token), unify }
@@ -112,6 +112,10 @@ impl Play {
                 let then = self.claim();
                 let then = (then.owner != claim.owner).then_some(Then { claim: then, attempt });
                 Step::Release { claim, raise: None, pass, then }
+            }
+            12 => {
+                let request = YieldRequest::new(self.steps, "some|body", "a note");
+                Step::Ask { name: self.name.clone(), request: Arc::new(request) }
             }
             10 if self.dice.per_mille(200) => Step::Evict { name: self.name.clone(), above: Proposal::Exactly(token) },
             _ => Step::Inspect { name: self.name.clone() },
@@ -152,7 +156,17 @@ fn the_scripts_answer_as_the_table_does(edition: Edition) {
             *answers.entry(table.split(' ').next().unwrap_or_default().to_owned()).or_insert(0) += 1;
         }
     }
-    for word in ["granted", "held", "stale,", "relayed", "evicted", "Ok(Freed)", "Ok(NotHeld)", "Ok(Kept)"] {
+    for word in [
+        "granted",
+        "held",
+        "stale,",
+        "relayed",
+        "evicted",
+        "Ok(Freed)",
+        "Ok(NotHeld)",
+        "Ok(Kept)",
+        "Ok(KeptAndAsked(YieldRequest",
+    ] {
         assert!(answers.contains_key(word), "{word} never came: {answers:?}");
     }
 }

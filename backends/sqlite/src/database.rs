@@ -17,9 +17,9 @@ use crate::shelf::nanos;
 
 /// "Fpst": tells our files from those of other programs.
 const APPLICATION_ID: i32 = 0x4670_7374;
-const SCHEMA_VERSION: i32 = 2;
+const SCHEMA_VERSION: i32 = 3;
 /// What each version added to the one before, from the second on.
-const CHANGES: [&str; 1] = [include_str!("sql/to_version_2.sql")];
+const CHANGES: [&str; 2] = [include_str!("sql/to_version_2.sql"), include_str!("sql/to_version_3.sql")];
 /// How long a program that knows nothing of the gate may keep the file to itself.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often old rows are looked for.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fencepost_core::store::table::{Held, Notice, Queued, Shelf};
-use fencepost_core::store::{ActorId, Event, FencingToken, LockName, Mode, Moment, Owner};
+use fencepost_core::store::{ActorId, Event, FencingToken, LockName, Mode, Moment, Owner, YieldRequest};
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, named_params};
 
@@ -94,6 +94,9 @@ impl Shelf for SqlShelf<'_> {
             ":until_ns": nanos(held.until),
             ":attempt": held.attempt,
             ":actor": held.actor.map(|actor| actor.to_string()),
+            ":ask_number": held.asked.as_ref().map(|asked| asked.number().cast_signed()),
+            ":ask_by": held.asked.as_ref().map(|asked| &asked.by),
+            ":ask_note": held.asked.as_ref().map(|asked| &asked.note),
         })?;
         Ok(())
     }
@@ -199,6 +202,7 @@ fn held(row: &Row<'_>) -> rusqlite::Result<Held> {
         until: moment(row, 5)?,
         attempt: row.get(6)?,
         actor: actor(row, 7)?,
+        asked: asked(row, 8)?,
     })
 }
 
@@ -225,6 +229,13 @@ fn token(row: &Row<'_>, column: usize) -> rusqlite::Result<FencingToken> {
     let number: i64 = row.get(column)?;
     let token = u64::try_from(number).ok().and_then(FencingToken::from_number);
     token.ok_or_else(|| broken(column, Type::Integer, "no token"))
+}
+
+fn asked(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<YieldRequest>> {
+    let number: Option<i64> = row.get(column)?;
+    let Some(number) = number else { return Ok(None) };
+    let (by, note): (String, String) = (row.get(column + 1)?, row.get(column + 2)?);
+    Ok(Some(YieldRequest::new(number.cast_unsigned(), by, note)))
 }
 
 fn actor(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<ActorId>> {

@@ -66,6 +66,7 @@ mod tests {
             until: at(until_ms),
             attempt: 3,
             actor: None,
+            asked: None,
         }
     }
 

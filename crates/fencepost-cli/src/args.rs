@@ -72,7 +72,7 @@ pub(crate) enum Command {
     Ls(Ls),
     /// Show who has a lock and who is in line
     Show(Show),
-    /// End somebody's hold by force
+    /// End somebody's hold by force, or ask for it
     Release(Release),
     /// Is this token the newest granted?
     Check(Check),
@@ -170,8 +170,14 @@ pub(crate) struct Release {
     /// The lock
     pub(crate) name: String,
     /// Yes, take it away from whoever has it
-    #[arg(long)]
+    #[arg(long, conflicts_with = "ask")]
     pub(crate) force: bool,
+    /// Ask whoever has it to let go; they hear of it with their next renewal, and decide
+    #[arg(long)]
+    pub(crate) ask: bool,
+    /// What to tell them
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true, conflicts_with = "force")]
+    pub(crate) note: String,
     /// Why, for the logs
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     pub(crate) reason: String,

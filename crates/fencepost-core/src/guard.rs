@@ -12,6 +12,7 @@ use crate::lease::Lease;
 use crate::lock::MAX_HOLD;
 use crate::locks::Defaults;
 use crate::quorum::{Course, Patience, Quorum, Terms};
+use crate::state::YieldRequest;
 use crate::store::{Claim, Turn};
 use crate::token::{FencingToken, SharedToken};
 
@@ -126,6 +127,15 @@ impl<G: Grant> Guard<G> {
     /// Dropped and called again, it tells the same.
     pub async fn lost(&self) -> Lost {
         poll_fn(|context| self.course.poll_lost(context)).await
+    }
+
+    /// Somebody wants the lock ([`Locks::ask_to_yield`](crate::Locks::ask_to_yield)): resolves once per request, with the
+    /// next renewal. The holder decides. Of several requests between two renewals the newest counts.
+    ///
+    /// # Cancel safety
+    /// Dropped and called again, it misses nothing.
+    pub async fn yield_requested(&self) -> YieldRequest {
+        poll_fn(|context| self.course.poll_yield_requested(context)).await
     }
 
     /// Renews now; answers the time left. `Unknown` comes only while the old deadline stands: work on, try again.

@@ -45,5 +45,5 @@ pub use guard::Guard;
 pub use lease::Lease;
 pub use lock::Lock;
 pub use locks::{Guarantees, Locks};
-pub use state::{Holder, LockState, Waiter};
+pub use state::{Holder, LockState, Waiter, YieldRequest};
 pub use token::{FencingToken, SharedToken};

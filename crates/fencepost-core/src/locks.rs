@@ -2,21 +2,22 @@
 
 use std::fmt;
 use std::future::poll_fn;
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
 use crate::bell::Bell;
-use crate::error::{RenewError, StoreError, StoreErrorKind};
+use crate::error::{Invalid, RenewError, StoreError, StoreErrorKind};
 use crate::event::{Event, Feed};
 use crate::fence::FenceError;
 use crate::grant::Grant;
 use crate::guard::Guard;
 use crate::lease::Lease;
 use crate::lock::Lock;
-use crate::name::LockName;
+use crate::name::{LockName, checked_note};
 use crate::quorum::Quorum;
-use crate::state::{Holder, LockState};
+use crate::state::{Holder, LockState, YieldRequest};
 use crate::token::FencingToken;
 
 /// How many locks a listing fetches at a time.
@@ -90,6 +91,17 @@ impl Locks {
         Ok(holder)
     }
 
+    /// Asks whoever holds it to let go. They see it as [`yield_requested`](Guard::yield_requested) with their next
+    /// renewal, at a third of their ttl, and decide. Answers who was asked; `None`: it was free. The request ends with
+    /// the hold it was meant for.
+    pub async fn ask_to_yield(&self, name: &str, note: &str) -> Result<Option<Holder>, StoreError> {
+        let name = checked(name, "ask_to_yield")?;
+        let note = checked_note(note).map_err(|invalid| refused(&invalid, "ask_to_yield"))?;
+        // Any number will do that is not the same twice; below 2^53 every store can write it.
+        let number = RandomState::new().hash_one(&*note) >> 11;
+        self.quorum.ask_to_yield(name, YieldRequest::new(number, &*self.defaults.label, &*note)).await
+    }
+
     /// "Is this the newest token granted?", for a resource that keeps no mark of its own.
     pub async fn check(&self, name: &str, token: FencingToken) -> Result<(), FenceError> {
         let seen = self.inspect(name).await?.last_token;
@@ -148,8 +160,11 @@ impl Locks {
 }
 
 fn checked(name: &str, operation: &'static str) -> Result<LockName, StoreError> {
-    LockName::new(name)
-        .map_err(|invalid| StoreError::new(StoreErrorKind::Misconfigured, operation, invalid.to_string()))
+    LockName::new(name).map_err(|invalid| refused(&invalid, operation))
+}
+
+fn refused(invalid: &Invalid, operation: &'static str) -> StoreError {
+    StoreError::new(StoreErrorKind::Misconfigured, operation, invalid.to_string())
 }
 
 impl fmt::Debug for Locks {

@@ -66,6 +66,38 @@ impl fmt::Display for Holder {
     }
 }
 
+/// Somebody asks a holder to let go. The holder decides.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct YieldRequest {
+    /// Who asks.
+    pub by: String,
+    /// What they have to say.
+    pub note: String,
+    /// Tells two requests apart.
+    number: u64,
+}
+
+impl YieldRequest {
+    /// A request with a number below 2^53 that tells it from others.
+    pub fn new(number: u64, by: impl Into<String>, note: impl Into<String>) -> Self {
+        Self { by: by.into(), note: note.into(), number }
+    }
+
+    /// What tells it from others.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+}
+
+impl fmt::Display for YieldRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.by.is_empty() { "somebody without a label" } else { &self.by })?;
+        f.write_str(" asks to yield")?;
+        if self.note.is_empty() { Ok(()) } else { write!(f, ": {}", self.note) }
+    }
+}
+
 /// Who is in line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]

@@ -1,4 +1,4 @@
--- Version 2. Moments are nanoseconds of the machine's boot clock and mean nothing under another boot id.
+-- Version 3. Moments are nanoseconds of the machine's boot clock and mean nothing under another boot id.
 CREATE TABLE meta (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     boot_id TEXT NOT NULL,
@@ -22,6 +22,10 @@ CREATE TABLE holders (
     attempt INTEGER NOT NULL,
     -- On whose behalf, for finding deadlocks.
     actor TEXT,
+    -- Who asked them to let go.
+    ask_number INTEGER,
+    ask_by TEXT,
+    ask_note TEXT,
     PRIMARY KEY (name, owner)
 ) STRICT, WITHOUT ROWID;
 

@@ -8,6 +8,7 @@ use fencepost::store::{Clock, Moment};
 use fencepost::{Event, EventKind, Observer};
 
 use super::{Loss, Message};
+use crate::output::Output;
 
 /// What is kept from the end of a lease for SIGKILL to do its work.
 pub(crate) fn reserve(ttl: Duration) -> Duration {
@@ -22,11 +23,12 @@ pub(crate) struct LeaseWatch {
     reserve: Duration,
     valid_until: Mutex<Option<Moment>>,
     sender: Sender<Message>,
+    output: Output,
 }
 
 impl LeaseWatch {
-    pub(crate) fn new(clock: Clock, ttl: Duration, margin: Duration, sender: Sender<Message>) -> Self {
-        Self { clock, margin, reserve: reserve(ttl), valid_until: Mutex::default(), sender }
+    pub(crate) fn new(clock: Clock, ttl: Duration, margin: Duration, sender: Sender<Message>, output: Output) -> Self {
+        Self { clock, margin, reserve: reserve(ttl), valid_until: Mutex::default(), sender, output }
     }
 
     fn send(&self, message: Message) {
@@ -52,6 +54,7 @@ impl Observer for LeaseWatch {
         match &event.kind {
             EventKind::Acquired { remaining, .. } | EventKind::Renewed { remaining, .. } => self.kept(*remaining),
             EventKind::Waiting => self.send(Message::Waiting),
+            EventKind::YieldRequested(request) => self.output.note(&format!("{}: {request}", event.name)),
             EventKind::Lost(reason) => self.send(Message::Lost(Loss { reason: *reason, kill_at: self.kill_at() })),
             _ => {}
         }

@@ -57,7 +57,7 @@ impl<'a> Session<'a> {
         signals::listen(sender.clone()).map_err(|error| Failure::ours("cannot listen to signals", error))?;
         let clock = Clock::system().map_err(|error| Failure::ours("cannot start the clock", error))?;
         let ttl = settings.config.ttl.value;
-        let watch = LeaseWatch::new(clock.clone(), ttl, margin(arguments, ttl), sender.clone());
+        let watch = LeaseWatch::new(clock.clone(), ttl, margin(arguments, ttl), sender.clone(), settings.output);
         record.outcome = Outcome::StoreError;
         let locks = settings.connect().observer(watch).block()?;
         let (outer, actor) = (Held::from_environment(), held::actor());

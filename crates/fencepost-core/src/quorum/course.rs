@@ -13,7 +13,7 @@ use super::{Effect, Quorum, Requests, Scene};
 use crate::clock::{Alarm, AlarmId, Moment};
 use crate::error::{AcquireError, LossReason, Lost, NodeVote, ReleaseOutcome, RenewError, StoreError, Vote};
 use crate::event::EventKind;
-use crate::state::{Holder, Waiter};
+use crate::state::{Holder, Waiter, YieldRequest};
 use crate::store::{Claim, Event, Listening, Mailbox, Mode, Post, Proposal, Reply, Then};
 use crate::token::FencingToken;
 
@@ -182,6 +182,16 @@ impl Course {
         // First the waker, then the question: a loss between the two must wake it.
         let waiting = self.state().wait(context);
         self.lost().map_or(waiting, Poll::Ready)
+    }
+
+    /// The next request to let go.
+    pub(crate) fn poll_yield_requested(&self, context: &Context<'_>) -> Poll<YieldRequest> {
+        let mut state = self.state();
+        let asked = match &mut state.life.phase {
+            Phase::Held(hold) => hold.asked.take(),
+            _ => None,
+        };
+        asked.map_or_else(|| state.wait(context), Poll::Ready)
     }
 
     pub(crate) fn lost(self: &Arc<Self>) -> Option<Lost> {
@@ -608,7 +618,7 @@ impl State {
         match &self.life.phase {
             Phase::Lined => (0, 0, false, self.life.refusal.is_some()),
             Phase::Pursuing(pursuit) => (1, 0, pursuit.waiting, self.life.refusal.is_some()),
-            Phase::Held(hold) => (2, hold.rounds, hold.lost.is_some(), false),
+            Phase::Held(hold) => (2, hold.rounds, hold.lost.is_some(), hold.asked.is_some()),
             Phase::Leaving(farewell) => (3, 0, farewell.verdict.is_some(), farewell.is_confirmed()),
             Phase::Done(_) => (4, 0, false, false),
         }

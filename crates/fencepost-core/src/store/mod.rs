@@ -21,7 +21,7 @@ pub use crate::clock::{Alarm, AlarmId, Clock, Moment};
 pub use crate::connect::{Opening, connect, connect_async};
 pub use crate::error::{StoreError, StoreErrorKind};
 pub use crate::name::{LockName, Owner};
-pub use crate::state::{Holder, LockState, Waiter};
+pub use crate::state::{Holder, LockState, Waiter, YieldRequest};
 pub use crate::token::FencingToken;
 
 /// What a store can do. Few on purpose: a new ability has to change what the engine does.
@@ -170,6 +170,14 @@ pub enum Step {
         /// Raises the last token above the holder's; the next in line gets the token after it.
         above: Proposal,
     },
+    /// Ask whoever holds it to let go; they hear of it with their next renewal. A newer request takes the place of an
+    /// older one, and none outlives the grant it was meant for.
+    Ask {
+        /// The lock.
+        name: LockName,
+        /// Who asks, and why.
+        request: Arc<YieldRequest>,
+    },
     /// What the store knows about a lock.
     Inspect {
         /// The lock.
@@ -196,6 +204,7 @@ impl Step {
             Self::Renew { .. } => "renew",
             Self::Release { .. } => "release",
             Self::Evict { .. } => "force_release",
+            Self::Ask { .. } => "ask_to_yield",
             Self::Inspect { .. } => "inspect",
             Self::List { .. } => "list",
         }
@@ -208,14 +217,14 @@ impl Step {
             | Self::Renew { claim, .. }
             | Self::GiveBack { claim, .. }
             | Self::Release { claim, .. } => Some(claim),
-            Self::Evict { .. } | Self::Inspect { .. } | Self::List { .. } => None,
+            Self::Evict { .. } | Self::Ask { .. } | Self::Inspect { .. } | Self::List { .. } => None,
         }
     }
 
     /// The lock that the step is about; `None` for a listing.
     pub fn name(&self) -> Option<&LockName> {
         match self {
-            Self::Evict { name, .. } | Self::Inspect { name } => Some(name),
+            Self::Evict { name, .. } | Self::Ask { name, .. } | Self::Inspect { name } => Some(name),
             other => other.claim().map(|claim| &claim.name),
         }
     }
@@ -254,6 +263,8 @@ pub enum Answer {
     },
     /// To `Renew`: kept for one more ttl.
     Kept,
+    /// To `Renew`: kept for one more ttl, and somebody asks for it. Said until the grant ends.
+    KeptAndAsked(YieldRequest),
     /// To `Renew`: not the owner's any more.
     Lost(Loss),
     /// To `GiveBack` and `Release`: it was the owner's, and is not any more.
@@ -269,6 +280,8 @@ pub enum Answer {
     },
     /// To `Evict`: who was thrown out.
     Evicted(Vec<Holder>),
+    /// To `Ask`: who was asked.
+    Asked(Vec<Holder>),
     /// To `Inspect`.
     State(LockState),
     /// To `List`.

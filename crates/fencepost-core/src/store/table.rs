@@ -23,7 +23,7 @@ use crate::actor::ActorId;
 use crate::clock::Moment;
 use crate::error::StoreErrorKind;
 use crate::name::Owner;
-use crate::state::{Holder, LockState, Waiter};
+use crate::state::{Holder, LockState, Waiter, YieldRequest};
 use crate::store::{Answer, Claim, Loss, Mode, Proposal, Step, Then, Trouble, Turn};
 use crate::token::FencingToken;
 
@@ -66,6 +66,8 @@ pub struct Held {
     pub attempt: u32,
     /// On whose behalf.
     pub actor: Option<ActorId>,
+    /// Who asked them to let go.
+    pub asked: Option<YieldRequest>,
 }
 
 /// A place in line.
@@ -153,6 +155,7 @@ pub fn apply<S: Shelf>(shelf: &mut S, step: &Step, now: Now) -> Result<Result<An
         Step::GiveBack { claim, attempt, token, pass } => desk.give_back(claim, *attempt, *token, *pass).map(Ok),
         Step::Release { claim, raise, pass, then } => desk.release(&claim.owner, *raise, *pass, then.as_ref()),
         Step::Evict { above, .. } => desk.evict(*above).map(Ok),
+        Step::Ask { request, .. } => desk.ask(request).map(Ok),
         Step::Inspect { name } => desk.state(name.as_str()).map(|state| Ok(Answer::State(state))),
         Step::List { .. } => unreachable!("BUG: a listing is not about one lock"),
     }
@@ -221,7 +224,10 @@ impl<'a, S: Shelf> Desk<'a, S> {
                 if token != mine.token && !self.fits(token) {
                     return Ok(Ok(self.stale()));
                 }
-                mine.token = token;
+                if token != mine.token {
+                    // Another grant: nobody was asked for it yet.
+                    (mine.token, mine.asked) = (token, None);
+                }
             }
             mine.until = mine.until.max(self.now.moment.plus(claim.kept_for()));
             mine.attempt = mine.attempt.max(attempt);
@@ -252,8 +258,9 @@ impl<'a, S: Shelf> Desk<'a, S> {
     fn renew(&mut self, claim: &Claim, token: FencingToken) -> Result<Result<Answer, Trouble>, S::Error> {
         if let Some(mut mine) = self.holders.iter().find(|held| held.owner == claim.owner).cloned() {
             mine.until = self.now.moment.plus(claim.kept_for());
+            let asked = mine.asked.clone();
             self.put_holder(mine)?;
-            return Ok(Ok(Answer::Kept));
+            return Ok(Ok(asked.map_or(Answer::Kept, Answer::KeptAndAsked)));
         }
         if self.shelf.revoked(&claim.owner)? {
             return Ok(Ok(Answer::Lost(Loss::Revoked)));
@@ -335,6 +342,14 @@ impl<'a, S: Shelf> Desk<'a, S> {
         };
         self.hand_over(pass)?;
         Ok(Answer::Evicted(thrown_out))
+    }
+
+    fn ask(&mut self, request: &YieldRequest) -> Result<Answer, S::Error> {
+        let asked: Vec<Holder> = self.holders.iter().map(|held| self.shown(held)).collect();
+        for held in self.holders.clone() {
+            self.put_holder(Held { asked: Some(request.clone()), ..held })?;
+        }
+        Ok(Answer::Asked(asked))
     }
 
     fn state(&mut self, name: &str) -> Result<LockState, S::Error> {
@@ -467,7 +482,7 @@ impl<'a, S: Shelf> Desk<'a, S> {
     fn grant(&mut self, to: Heir<'_>, life: Duration, token: FencingToken, attempt: u32) -> Result<(), S::Error> {
         let Heir { owner, mode, label, actor } = to;
         let (since, until) = (self.now.moment, self.now.moment.plus(life));
-        self.put_holder(Held { owner, token, mode, label: label.to_owned(), since, until, attempt, actor })
+        self.put_holder(Held { owner, token, mode, label: label.to_owned(), since, until, attempt, actor, asked: None })
     }
 
     fn put_holder(&mut self, held: Held) -> Result<(), S::Error> {

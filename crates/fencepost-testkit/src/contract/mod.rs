@@ -16,6 +16,7 @@ pub mod renewal;
 pub mod sharing;
 pub mod unfenced;
 pub mod waiting;
+pub mod yielding;
 
 use std::time::Duration;
 
@@ -102,6 +103,9 @@ macro_rules! contract {
             waiting: trying_does_not_overtake_those_in_line;
             waiting: an_unfair_claim_gets_the_lock_in_the_end;
             waiting: many_threads_of_one_process_share_one_place_in_line;
+            yielding: a_holder_hears_who_asks_for_its_lock_and_why;
+            yielding: a_request_ends_with_the_hold_that_it_was_meant_for;
+            yielding: readers_are_asked_and_so_is_one_without_a_token;
         }
     };
     (@each $subject:expr, $($file:ident: $promise:ident;)*) => {
