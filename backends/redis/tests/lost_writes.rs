@@ -179,10 +179,12 @@ fn waits<S>(
     // By now the lease may be over; the new master must not know that, and keeps still.
     let mut quarantined = None;
     let after = loop {
+        // Before the server is asked: what it says is left began no earlier.
+        let asked = Instant::now();
         match two.lock("x").ttl(ttl).acquire().block() {
             Ok(guard) => break guard,
             Err(AcquireError::Store(error)) => match error.kind {
-                StoreErrorKind::Quarantined { left } => drop(quarantined.get_or_insert((Instant::now(), left))),
+                StoreErrorKind::Quarantined { left } => drop(quarantined.get_or_insert((asked, left))),
                 StoreErrorKind::Unreachable | StoreErrorKind::TooSlow => {}
                 _ => panic!("{error}"),
             },

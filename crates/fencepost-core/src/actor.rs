@@ -1,14 +1,19 @@
 //! Who acts: an identity over several locks, where an owner is the secret of one lease.
 
 use std::fmt;
-use std::hash::{BuildHasher as _, RandomState};
+use std::hash::{BuildHasher as _, Hash, Hasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// One logical thread of work. Locks acquired [`by`](crate::Lock::by) the same actor can be entered again, and its waits
 /// can be seen to close a cycle. Clones are the same actor.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Debug)]
 pub struct Actor {
     id: ActorId,
     fails_on_deadlock: bool,
+    /// Of another process, which may hold locks for it.
+    elsewhere: bool,
+    holds: Arc<AtomicUsize>,
 }
 
 impl Actor {
@@ -16,23 +21,68 @@ impl Actor {
     pub fn new() -> Self {
         // Random keys, and not the same twice in a process. Public, so no secret is lost if they can be guessed.
         let id = ActorId(RandomState::new().hash_one(std::process::id()));
-        Self { id, fails_on_deadlock: false }
+        Self { id, fails_on_deadlock: false, elsewhere: false, holds: Arc::default() }
     }
 
-    /// A wait that would close a cycle of waiting actors fails instead
-    /// of lasting as long as it was told to. Default: it waits.
+    /// The actor of another process on whose behalf this one goes on, such as a program that was started under a lock.
+    pub fn of_another_process(id: ActorId) -> Self {
+        Self { id, elsewhere: true, ..Self::new() }
+    }
+
+    /// A wait that closes a cycle of waiting actors fails with [`Deadlock`](crate::AcquireError::Deadlock), instead of
+    /// lasting as long as it was told to. Default: it waits.
+    ///
+    /// While such an actor waits and holds something, it looks at all contended locks of the store when it is put in
+    /// line, and then every second ([`Locks::deadlocks`](crate::Locks::deadlocks) says what that costs). Of those in a
+    /// cycle, the one that began to wait last fails; if that one did not ask for it, the next one that did, 2 s later.
+    /// It looks as long as the future of `acquire` is polled.
     #[must_use]
     pub fn fail_on_deadlock(mut self) -> Self {
         self.fails_on_deadlock = true;
         self
     }
 
-    pub(crate) fn id(&self) -> ActorId {
+    /// Its public identity, as [`Holder`](crate::Holder) and [`Waiter`](crate::Waiter) show it.
+    pub fn id(&self) -> ActorId {
         self.id
     }
 
     pub(crate) fn fails_on_deadlock(&self) -> bool {
         self.fails_on_deadlock
+    }
+
+    /// Somebody may wait for it.
+    pub(crate) fn may_hold(&self) -> bool {
+        self.elsewhere || self.holds.load(Ordering::SeqCst) > 0
+    }
+
+    /// It holds one lock more, as long as the answer lives.
+    pub(crate) fn holding(&self) -> Holding {
+        self.holds.fetch_add(1, Ordering::SeqCst);
+        Holding(self.holds.clone())
+    }
+}
+
+/// One lock that an actor holds.
+pub(crate) struct Holding(Arc<AtomicUsize>);
+
+impl Drop for Holding {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl PartialEq for Actor {
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id
+    }
+}
+
+impl Eq for Actor {}
+
+impl Hash for Actor {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.id.hash(state);
     }
 }
 
@@ -74,6 +124,18 @@ mod tests {
         let one = Actor::new();
         assert_ne!(one.id(), Actor::new().id());
         assert_eq!(one.clone().fail_on_deadlock().id(), one.id());
+    }
+
+    #[test]
+    fn an_actor_knows_whether_somebody_may_wait_for_it() {
+        let actor = Actor::new();
+        let (one, other) = (actor.holding(), actor.clone().holding());
+        drop(one);
+        assert!(actor.may_hold());
+        drop(other);
+        assert!(!actor.may_hold());
+        let child = Actor::of_another_process(actor.id());
+        assert!(child.may_hold() && child == actor);
     }
 
     #[test]

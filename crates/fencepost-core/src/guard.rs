@@ -14,6 +14,7 @@ use crate::lock::MAX_HOLD;
 use crate::locks::Defaults;
 use crate::quorum::{Course, Patience, Quorum, Terms};
 use crate::share::Share;
+use crate::state::YieldRequest;
 use crate::store::{Claim, Turn};
 use crate::token::{FencingToken, SharedToken};
 
@@ -75,10 +76,15 @@ impl<G: Single> Guard<G> {
             turn: Turn::AfterOthers,
             fenced: G::FENCED,
             actor: None,
-            delay: Duration::ZERO,
+            delay: lease.delay,
         };
-        let terms =
-            Terms { patience: Patience::None, margin: lease.ttl / 10, max_hold: Some(MAX_HOLD), automatic: true };
+        let terms = Terms {
+            patience: Patience::None,
+            margin: lease.ttl / 10,
+            max_hold: Some(MAX_HOLD),
+            automatic: true,
+            actor: None,
+        };
         let course = Course::adopt(quorum, claim, lease.token, terms).ok_or_else(|| {
             let message = "this connection is shutting down; it takes no new claims";
             StoreError::new(StoreErrorKind::Unsupported, "adopt", message)
@@ -95,7 +101,7 @@ impl<G: Single> Guard<G> {
         let Shares::One(mut share) = self.shares else { unreachable!("BUG: a single lock has one share") };
         share.abandon();
         let claim = &share.course.claim;
-        Lease::new(claim.name.clone(), claim.owner, share.token(), claim.ttl)
+        Lease::new(claim.name.clone(), claim.owner, share.token(), claim.ttl, claim.delay)
     }
 }
 
@@ -140,6 +146,19 @@ impl<G: Grant> Guard<G> {
     pub async fn lost(&self) -> Lost {
         poll_fn(|context| {
             let mut polls = self.courses().map(|course| course.poll_lost(context));
+            polls.find(Poll::is_ready).unwrap_or(Poll::Pending)
+        })
+        .await
+    }
+
+    /// Somebody wants the lock ([`Locks::ask_to_yield`](crate::Locks::ask_to_yield)): resolves once per request, with the
+    /// next renewal. The holder decides. Of several requests between two renewals the newest counts.
+    ///
+    /// # Cancel safety
+    /// Dropped and called again, it misses nothing.
+    pub async fn yield_requested(&self) -> YieldRequest {
+        poll_fn(|context| {
+            let mut polls = self.courses().map(|course| course.poll_yield_requested(context));
             polls.find(Poll::is_ready).unwrap_or(Poll::Pending)
         })
         .await

@@ -33,6 +33,7 @@ pub struct Lease<G: Single = FencingToken> {
     pub(crate) owner: Owner,
     pub(crate) token: FencingToken,
     pub(crate) ttl: Duration,
+    pub(crate) delay: Duration,
     grant: PhantomData<G>,
 }
 
@@ -40,8 +41,8 @@ pub struct Lease<G: Single = FencingToken> {
 const MARK: &str = "fencepost-lease-1";
 
 impl<G: Single> Lease<G> {
-    pub(crate) fn new(name: LockName, owner: Owner, token: FencingToken, ttl: Duration) -> Self {
-        Self { name, owner, token, ttl, grant: PhantomData }
+    pub(crate) fn new(name: LockName, owner: Owner, token: FencingToken, ttl: Duration, delay: Duration) -> Self {
+        Self { name, owner, token, ttl, delay, grant: PhantomData }
     }
 
     /// The lock.
@@ -53,7 +54,8 @@ impl<G: Single> Lease<G> {
     pub fn expose(&self) -> String {
         let mode = kind::<G>();
         let (owner, token, ttl_ms) = (self.owner.expose(), self.token, self.ttl.as_millis());
-        format!("{MARK}:{mode}:{owner}:{token}:{ttl_ms}:{}", self.name)
+        let delay = if self.delay.is_zero() { String::new() } else { format!("+{}", self.delay.as_millis()) };
+        format!("{MARK}:{mode}:{owner}:{token}:{ttl_ms}{delay}:{}", self.name)
     }
 }
 
@@ -76,8 +78,10 @@ impl<G: Single> FromStr for Lease<G> {
         let [MARK, mode, owner, token, ttl_ms, name] = parts[..] else { return Err(refuse()) };
         let fits = mode == kind::<G>();
         let owner = Owner::from_exposed(owner).filter(|_| fits).ok_or_else(refuse)?;
-        let ttl = Duration::from_millis(ttl_ms.parse().map_err(|_| refuse())?);
-        Ok(Self::new(LockName::new(name)?, owner, token.parse().map_err(|_| refuse())?, ttl))
+        let (ttl_ms, delay_ms) = ttl_ms.split_once('+').unwrap_or((ttl_ms, "0"));
+        let span = |ms: &str| ms.parse().map(Duration::from_millis).map_err(|_| refuse());
+        let token = token.parse().map_err(|_| refuse())?;
+        Ok(Self::new(LockName::new(name)?, owner, token, span(ttl_ms)?, span(delay_ms)?))
     }
 }
 
@@ -104,8 +108,10 @@ mod tests {
         let owner = Owner::random().expect("random");
         let token = FencingToken::from_number(9).expect("a token");
         let name = LockName::new("a:b:c").expect("valid");
-        let lease: Lease = Lease::new(name, owner, token, Duration::from_secs(30));
+        let lease: Lease = Lease::new(name.clone(), owner, token, Duration::from_secs(30), Duration::ZERO);
         assert_eq!(lease.expose().parse::<Lease>().expect("its own text"), lease);
+        let delayed: Lease = Lease::new(name, owner, token, Duration::from_secs(30), Duration::from_secs(5));
+        assert_eq!(delayed.expose().parse::<Lease>().expect("its own text"), delayed);
         assert!(!format!("{lease:?}").contains(&owner.expose()));
         assert!(lease.expose().parse::<Lease<SharedToken>>().is_err(), "a writer's lease is not a reader's");
         let error = format!("{}x", lease.expose().replace(":9:", ":nine:")).parse::<Lease>().expect_err("refused");

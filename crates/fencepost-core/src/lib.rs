@@ -15,6 +15,7 @@ mod bell;
 mod blocking;
 mod clock;
 mod connect;
+mod deadlock;
 mod error;
 mod event;
 pub mod fence;
@@ -32,7 +33,7 @@ pub mod store;
 
 mod token;
 
-pub use actor::Actor;
+pub use actor::{Actor, ActorId};
 pub use blocking::Blocking;
 #[cfg(feature = "test-util")]
 pub use clock::VirtualClock;
@@ -47,5 +48,5 @@ pub use guard::Guard;
 pub use lease::Lease;
 pub use lock::Lock;
 pub use locks::{Guarantees, Locks};
-pub use state::{Holder, LockState, Waiter};
+pub use state::{Holder, LockState, Waiter, YieldRequest};
 pub use token::{FencingToken, SharedToken};

@@ -33,6 +33,7 @@ const WAIT_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 /// - in line, first come first served
 /// - `max_hold`: 24 h
 /// - `loss_margin`: a tenth of the ttl
+/// - `lock_delay`: none
 #[must_use = "a lock does nothing until acquired"]
 pub struct Lock<G: Grant = FencingToken> {
     pub(crate) quorum: Arc<Quorum>,
@@ -173,7 +174,17 @@ impl<G: Grant> Lock<G> {
         self
     }
 
-    /// On whose behalf. Default: nobody's, and then nothing is entered again.
+    /// A pause before a lock that was *not* released cleanly can be taken again, for resources that cannot check tokens:
+    /// it begins when the lease ends, and a write that was under way has time to arrive. A crash, a lost hold and a
+    /// leaked lease are no clean ends; a release frees at once, and so does [`force_release`](crate::Locks::force_release).
+    /// Together with the ttl at most what the store takes as ttl. Default: none.
+    pub fn lock_delay(mut self, delay: Duration) -> Self {
+        self.delay = delay;
+        self
+    }
+
+    /// On whose behalf. Default: nobody's, and then nothing is entered again. Its waits show in
+    /// [`deadlocks`](crate::Locks::deadlocks).
     ///
     /// What this actor holds through this connection or a clone of it, it enters again at once, without asking the
     /// store: one lease, one token, counted here. The settings of its first acquisition hold. Each
@@ -290,7 +301,8 @@ impl<G: Grant> Lock<G> {
             delay: self.delay,
         };
         let margin = self.margin();
-        Ok((claim, Terms { patience, margin, max_hold: self.max_hold, automatic: !self.manual }))
+        let actor = self.actor.clone();
+        Ok((claim, Terms { patience, margin, max_hold: self.max_hold, automatic: !self.manual, actor }))
     }
 
     pub(crate) fn is_unfair(&self) -> bool {
@@ -316,6 +328,10 @@ impl<G: Grant> Lock<G> {
         if self.ttl < least || self.ttl > most {
             let cure = format!("this store takes {least:?} to {most:?}; long work is the watchdog's business");
             return Err(Invalid::new("ttl", format!("{:?}", self.ttl), cure));
+        }
+        if self.delay > most - self.ttl {
+            let cure = format!("at most {:?}: with the ttl, this store takes {most:?}", most - self.ttl);
+            return Err(Invalid::new("lock_delay", format!("{:?}", self.delay), cure));
         }
         if self.margin() > self.ttl / 2 {
             let cure = format!("at most half of the ttl: {:?}", self.ttl / 2);

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::poll_fn;
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
 use crate::bell::Bell;
-use crate::error::{RenewError, StoreError, StoreErrorKind};
+use crate::error::{Invalid, RenewError, StoreError, StoreErrorKind};
 use crate::event::{Event, Feed};
 use crate::fence::FenceError;
 use crate::grant::{Permit, Single};
@@ -16,9 +17,9 @@ use crate::guard::Guard;
 use crate::kinds::{Names, Permits};
 use crate::lease::Lease;
 use crate::lock::Lock;
-use crate::name::LockName;
+use crate::name::{LockName, checked_note};
 use crate::quorum::Quorum;
-use crate::state::{Holder, LockState};
+use crate::state::{Holder, LockState, YieldRequest};
 use crate::token::FencingToken;
 
 /// How many locks a listing fetches at a time.
@@ -119,7 +120,7 @@ impl Locks {
         let (quorum, prefix): (_, Arc<str>) = (self.quorum.clone(), prefix.into());
         Feed::pages(move |after: Option<&LockState>| {
             let after = after.and_then(|state| LockName::new(&state.name).ok());
-            Box::pin(quorum.clone().list(prefix.clone(), after, PAGE))
+            Box::pin(quorum.clone().list(prefix.clone(), after, PAGE, false))
         })
     }
 
@@ -132,10 +133,34 @@ impl Locks {
         Ok(holder)
     }
 
+    /// Asks whoever holds it to let go. They see it as [`yield_requested`](Guard::yield_requested) with their next
+    /// renewal, at a third of their ttl, and decide. Answers who was asked; `None`: it was free. The request ends with
+    /// the hold it was meant for.
+    pub async fn ask_to_yield(&self, name: &str, note: &str) -> Result<Option<Holder>, StoreError> {
+        let name = checked(name, "ask_to_yield")?;
+        let note = checked_note(note).map_err(|invalid| refused(&invalid, "ask_to_yield"))?;
+        // Any number will do that is not the same twice; below 2^53 every store can write it.
+        let number = RandomState::new().hash_one(&*note) >> 11;
+        self.quorum.ask_to_yield(name, YieldRequest::new(number, &*self.defaults.label, &*note)).await
+    }
+
     /// "Is this the newest token granted?", for a resource that keeps no mark of its own.
     pub async fn check(&self, name: &str, token: FencingToken) -> Result<(), FenceError> {
         let seen = self.inspect(name).await?.last_token;
         Ok(seen.map_or(Ok(()), |seen| token.check(seen.as_i64()))?)
+    }
+
+    /// Each deadlock in order: the holder of a lock waits for the next lock, and that of the last for the first. Only
+    /// locks acquired [`by`](Lock::by) an actor can be seen in one.
+    ///
+    /// What is told has lasted over two looks, so it is no coincidence of two pictures. Of other processes the first
+    /// waiter of each lock is seen, and none without a place in line ([`unfair`](Lock::unfair),
+    /// [`unfenced`](Lock::unfenced)); of this connection all are.
+    ///
+    /// It asks for every lock that somebody waits for. On Redis that is a `SCAN` over all keys of the database on every
+    /// node, in steps of 1000 keys: about a second for a million keys, and other commands run in between.
+    pub async fn deadlocks(&self) -> Result<Vec<Vec<LockState>>, StoreError> {
+        self.quorum.deadlocks().await
     }
 
     /// What happens on this connection, from now on.
@@ -177,8 +202,11 @@ impl Locks {
 }
 
 fn checked(name: &str, operation: &'static str) -> Result<LockName, StoreError> {
-    LockName::new(name)
-        .map_err(|invalid| StoreError::new(StoreErrorKind::Misconfigured, operation, invalid.to_string()))
+    LockName::new(name).map_err(|invalid| refused(&invalid, operation))
+}
+
+fn refused(invalid: &Invalid, operation: &'static str) -> StoreError {
+    StoreError::new(StoreErrorKind::Misconfigured, operation, invalid.to_string())
 }
 
 impl fmt::Debug for Locks {

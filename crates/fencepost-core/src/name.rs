@@ -86,6 +86,10 @@ pub(crate) fn checked_label(label: &str) -> Result<Arc<str>, Invalid> {
     checked("label", label, LABEL_BYTES_MAX)
 }
 
+pub(crate) fn checked_note(note: &str) -> Result<Arc<str>, Invalid> {
+    checked("note", note, LABEL_BYTES_MAX)
+}
+
 fn checked(field: &'static str, text: &str, bytes_max: usize) -> Result<Arc<str>, Invalid> {
     if text.len() > bytes_max {
         let cure = format!("it has {} bytes: use at most {bytes_max}", text.len());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::bell::Bell;
 use crate::error::{AcquireError, ReleaseOutcome, StoreError};
-use crate::quorum::{Course, Entry, Patience, Quorum, Stay, Terms};
+use crate::quorum::{Course, Entry, Patience, Quorum, Stay, Terms, acquired};
 use crate::store::Claim;
 use crate::token::FencingToken;
 
@@ -62,7 +62,7 @@ impl Share {
     }
 
     async fn granted(self) -> Result<Self, AcquireError> {
-        poll_fn(|context| self.course.poll_acquired(context)).await?;
+        acquired(&self.course).await?;
         Ok(self)
     }
 

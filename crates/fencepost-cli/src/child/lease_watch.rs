@@ -9,6 +9,7 @@ use fencepost::store::{Clock, Moment};
 use fencepost::{Event, EventKind, Observer};
 
 use super::{Loss, Message};
+use crate::output::Output;
 
 /// What is kept from the end of a lease for SIGKILL to do its work.
 pub(crate) fn reserve(ttl: Duration) -> Duration {
@@ -24,11 +25,12 @@ pub(crate) struct LeaseWatch {
     /// Of each claim.
     valid_until: Mutex<HashMap<u64, Moment>>,
     sender: Sender<Message>,
+    output: Output,
 }
 
 impl LeaseWatch {
-    pub(crate) fn new(clock: Clock, ttl: Duration, margin: Duration, sender: Sender<Message>) -> Self {
-        Self { clock, margin, reserve: reserve(ttl), valid_until: Mutex::default(), sender }
+    pub(crate) fn new(clock: Clock, ttl: Duration, margin: Duration, sender: Sender<Message>, output: Output) -> Self {
+        Self { clock, margin, reserve: reserve(ttl), valid_until: Mutex::default(), sender, output }
     }
 
     fn send(&self, message: Message) {
@@ -61,6 +63,7 @@ impl Observer for LeaseWatch {
             }
             EventKind::Releasing => self.given_up(event.claim),
             EventKind::Waiting => self.send(Message::Waiting),
+            EventKind::YieldRequested(request) => self.output.note(&format!("{}: {request}", event.name)),
             EventKind::Lost(reason) => {
                 let kill_at = self.kill_at(event.claim);
                 self.send(Message::Lost(Loss { reason: *reason, kill_at }));

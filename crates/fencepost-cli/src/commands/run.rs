@@ -5,14 +5,14 @@ use std::time::{Duration, Instant, SystemTime};
 
 use fencepost::config::{Setting, Source};
 use fencepost::store::Clock;
-use fencepost::{AcquireError, Blocking, Grant, Invalid, Lock, Locks, LossReason, ReleaseOutcome};
+use fencepost::{AcquireError, Actor, Blocking, Grant, Invalid, Lock, Locks, LossReason, ReleaseOutcome};
 use nix::sys::signal::Signal;
 
 use crate::args::{OnLost, Run};
 use crate::child::{self, End, LeaseWatch, Message, Supervisor, reserve, signals};
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
-use crate::held::{Held, OuterHold, Told};
+use crate::held::{self, Held, OuterHold, Told};
 use crate::hold::{Hold, Request};
 use crate::output::say;
 use crate::report::{Outcome, Record, Report, ms};
@@ -48,6 +48,7 @@ struct Session<'a> {
     sender: Sender<Message>,
     inbox: Receiver<Message>,
     outer: Held,
+    actor: Actor,
 }
 
 impl<'a> Session<'a> {
@@ -56,10 +57,12 @@ impl<'a> Session<'a> {
         signals::listen(sender.clone()).map_err(|error| Failure::ours("cannot listen to signals", error))?;
         let clock = Clock::system().map_err(|error| Failure::ours("cannot start the clock", error))?;
         let ttl = settings.config.ttl.value;
-        let watch = LeaseWatch::new(clock.clone(), ttl, margin(arguments, ttl), sender.clone());
+        let watch = LeaseWatch::new(clock.clone(), ttl, margin(arguments, ttl), sender.clone(), settings.output);
         record.outcome = Outcome::StoreError;
         let locks = settings.connect().observer(watch).block()?;
-        Ok(Self { arguments, settings, record, clock, locks, sender, inbox, outer: Held::from_environment() })
+        let (outer, actor) = (Held::from_environment(), held::actor());
+        let actor = if arguments.fail_on_deadlock { actor.fail_on_deadlock() } else { actor };
+        Ok(Self { arguments, settings, record, clock, locks, sender, inbox, outer, actor })
     }
 
     fn run(mut self) -> Result<ExitCode, Failure> {
@@ -164,9 +167,9 @@ impl<'a> Session<'a> {
     }
 
     fn with_settings<G: Grant>(&self, lock: Lock<G>) -> Lock<G> {
-        let Run { wait, no_wait, label, max_hold, unfair, .. } = self.arguments;
+        let Run { wait, no_wait, label, max_hold, lock_delay, unfair, .. } = self.arguments;
         let ttl = self.settings.config.ttl.value;
-        let mut lock = lock.ttl(ttl).loss_margin(margin(self.arguments, ttl));
+        let mut lock = lock.ttl(ttl).loss_margin(margin(self.arguments, ttl)).by(&self.actor);
         lock = match wait {
             Some(wait) => lock.wait_at_most(*wait),
             None if *no_wait => lock.wait_at_most(Duration::ZERO),
@@ -178,12 +181,15 @@ impl<'a> Session<'a> {
         if let Some(limit) = max_hold {
             lock = lock.max_hold(*limit);
         }
+        if let Some(delay) = lock_delay {
+            lock = lock.lock_delay(*delay);
+        }
         if *unfair { lock.unfair() } else { lock }
     }
 
     fn not_obtained(&mut self, error: AcquireError) -> Failure {
         match error {
-            AcquireError::Busy { .. } => {
+            AcquireError::Busy { .. } | AcquireError::Deadlock { .. } => {
                 self.record.outcome = Outcome::NotObtained;
                 let code = ExitCode(self.arguments.conflict_exit_code);
                 match self.settings.output.quiet {
@@ -211,6 +217,7 @@ impl<'a> Session<'a> {
             ("max_hold", _) => invalid.field = "--max-hold",
             ("permits", _) => invalid.field = "--permits",
             ("take", _) => invalid.field = "--take",
+            ("lock_delay", _) => invalid.field = "--lock-delay",
             ("wait_at_most", _) => {
                 (invalid.field, invalid.cure) = ("--wait", "without it a run waits for as long as it takes".into());
             }
@@ -238,7 +245,7 @@ impl<'a> Session<'a> {
     }
 
     fn run_command(&self, told: &Told, still_held: &dyn Fn() -> Result<(), LossReason>) -> Result<End, Failure> {
-        let leader = child::start(&self.arguments.command, &told.variables(&self.outer))
+        let leader = child::start(&self.arguments.command, &told.variables(&self.outer, &self.actor))
             .map_err(|error| Failure::ours("cannot start the command", error))?;
         Ok(Supervisor::new(leader, &self.inbox, self.clock.clone(), self.arguments.on_lost, still_held).watch())
     }

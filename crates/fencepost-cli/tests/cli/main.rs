@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod configuration;
+mod deadlocks;
 mod generated;
 mod loss;
 mod nesting;

@@ -13,7 +13,7 @@ use super::{Effect, Quorum, Requests, Scene};
 use crate::clock::{Alarm, AlarmId, Moment};
 use crate::error::{AcquireError, LossReason, Lost, NodeVote, ReleaseOutcome, RenewError, StoreError, Vote};
 use crate::event::EventKind;
-use crate::state::Holder;
+use crate::state::{Holder, Waiter, YieldRequest};
 use crate::store::{Claim, Event, Listening, Mailbox, Mode, Post, Proposal, Reply, Then};
 use crate::token::FencingToken;
 
@@ -24,8 +24,8 @@ pub(crate) type Won = (FencingToken, Vec<(Duration, Vote)>);
 pub(crate) struct Course {
     pub(crate) id: u64,
     pub(crate) claim: Arc<Claim>,
-    quorum: Arc<Quorum>,
-    terms: Terms,
+    pub(super) quorum: Arc<Quorum>,
+    pub(super) terms: Terms,
     inbox: Mutex<Inbox>,
     state: Mutex<State>,
     /// Who goes with our release, and which of its requests that is.
@@ -142,8 +142,8 @@ impl Course {
     }
 
     fn upkeep(&self) -> Upkeep {
-        let Terms { margin, max_hold, automatic, .. } = self.terms;
-        Upkeep { margin, max_hold, automatic }
+        let Terms { margin, max_hold, automatic, ref actor, .. } = self.terms;
+        Upkeep { margin, max_hold, automatic, actor: actor.clone() }
     }
 
     /// The end of the acquisition.
@@ -182,11 +182,44 @@ impl Course {
         }
     }
 
+    /// Others come first. Pending too once the acquisition has ended.
+    pub(crate) fn poll_waiting(&self, context: &Context<'_>) -> Poll<()> {
+        let mut state = self.state();
+        match &state.life.phase {
+            Phase::Lined => Poll::Ready(()),
+            Phase::Pursuing(pursuit) if pursuit.waiting => Poll::Ready(()),
+            _ => state.wait(context),
+        }
+    }
+
+    /// Who waits here without a place in any store's line.
+    pub(super) fn waits_unseen(&self) -> Option<Waiter> {
+        let waits = match &self.state().life.phase {
+            Phase::Lined => true,
+            Phase::Pursuing(pursuit) => pursuit.waiting && self.claim.place().is_none(),
+            Phase::Held(_) | Phase::Leaving(_) | Phase::Done(_) => false,
+        };
+        let waited = self.terms.patience.waited(self.quorum.clock.now());
+        let mut waiter = Waiter::new(&*self.claim.label, self.claim.mode == Mode::Shared, waited);
+        waiter.actor = self.claim.actor;
+        (waits && waiter.actor.is_some()).then_some(waiter)
+    }
+
     /// The end of the hold, if it ended unasked. Loss is judged by the clock, at every poll.
     pub(crate) fn poll_lost(self: &Arc<Self>, context: &Context<'_>) -> Poll<Lost> {
         // First the waker, then the question: a loss between the two must wake it.
         let waiting = self.state().wait(context);
         self.lost().map_or(waiting, Poll::Ready)
+    }
+
+    /// The next request to let go.
+    pub(crate) fn poll_yield_requested(&self, context: &Context<'_>) -> Poll<YieldRequest> {
+        let mut state = self.state();
+        let asked = match &mut state.life.phase {
+            Phase::Held(hold) => hold.asked.take(),
+            _ => None,
+        };
+        asked.map_or_else(|| state.wait(context), Poll::Ready)
     }
 
     pub(crate) fn lost(self: &Arc<Self>) -> Option<Lost> {
@@ -307,6 +340,7 @@ impl Course {
             Phase::Held(hold) => {
                 let mut holder = Holder::new(&*self.claim.label);
                 holder.token = Some(hold.token);
+                holder.actor = self.claim.actor;
                 Some(holder)
             }
             Phase::Lined | Phase::Leaving(_) | Phase::Done(_) => None,
@@ -522,6 +556,12 @@ impl Course {
                     Input::ByHand => hold.renew_by_hand(),
                     Input::Leave => {
                         scene.tell(EventKind::Releasing);
+                        // Too late to be a clean end: the lock rests for its delay first.
+                        if let Some(lost) = hold.lost.filter(|_| !self.claim.delay.is_zero()) {
+                            scene.tell(EventKind::Released(ReleaseOutcome::NotHeld(Some(lost))));
+                            life.phase = Phase::Done(None);
+                            return;
+                        }
                         let mut farewell = Farewell::of_hold(scene, hold.raise(), hold.lost, relay);
                         farewell.tick(scene);
                         life.phase = Phase::Leaving(farewell);
@@ -621,7 +661,7 @@ impl State {
         match &self.life.phase {
             Phase::Lined => (0, 0, false, self.life.refusal.is_some()),
             Phase::Pursuing(pursuit) => (1, 0, pursuit.waiting, self.life.refusal.is_some()),
-            Phase::Held(hold) => (2, hold.rounds, hold.lost.is_some(), false),
+            Phase::Held(hold) => (2, hold.rounds, hold.lost.is_some(), hold.asked.is_some()),
             Phase::Leaving(farewell) => (3, 0, farewell.verdict.is_some(), farewell.is_confirmed()),
             Phase::Done(_) => (4, 0, false, false),
         }

@@ -2,7 +2,8 @@
 //!
 //! Reading order: [`ballot`] counts votes; [`pursuit`] gets a lock, [`hold`] keeps it, [`farewell`] gives it up: three
 //! state machines that decide and do nothing themselves; [`course`] runs them, from the first request of a claim to its
-//! last; [`line`] lets one claim per lock and process contend; [`stays`] knows what each actor has; [`inquiry`] asks all nodes one question.
+//! last; [`line`] lets one claim per lock and process contend; [`stays`] knows what each actor has; [`inquiry`] asks all
+//! nodes one question; [`circles`] looks for deadlocks.
 //!
 //! There is no async runtime and no task in here. Stores post answers and the clock rings alarms, on their own threads;
 //! each moves the machine of its claim one step. So renewals and releases go on while the user's runtime is blocked or
@@ -10,6 +11,7 @@
 
 mod ballot;
 mod chance;
+mod circles;
 mod course;
 mod farewell;
 mod hold;
@@ -32,6 +34,7 @@ use crate::store::{Abilities, Answer, Claim, Proposal, Step, Store, Trouble};
 use crate::token::FencingToken;
 
 pub(crate) use chance::Chance;
+pub(crate) use circles::acquired;
 pub(crate) use course::Course;
 use line::Line;
 pub(crate) use stays::{Entry, Stay, Stays};

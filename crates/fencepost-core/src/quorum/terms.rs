@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::actor::Actor;
 use crate::clock::Moment;
 
 /// How long an acquisition may wait for others.
@@ -45,4 +46,5 @@ pub(crate) struct Terms {
     pub(crate) margin: Duration,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) automatic: bool,
+    pub(crate) actor: Option<Actor>,
 }

@@ -4,6 +4,8 @@
 //! and scale with the store's smallest ttl. They bound time from below only ("never before"); how fast something is
 //! belongs into a benchmark, and how late at most into a test with virtual time.
 
+pub mod deadlocks;
+pub mod delay;
 pub mod exclusion;
 pub mod fencing;
 pub mod input;
@@ -17,6 +19,7 @@ pub mod several;
 pub mod sharing;
 pub mod unfenced;
 pub mod waiting;
+pub mod yielding;
 
 use std::time::Duration;
 
@@ -58,6 +61,12 @@ pub fn wait_for(feed: &mut Feed<Event>, name: &str, wanted: impl Fn(&EventKind) 
 macro_rules! contract {
     ($subject:expr) => {
         $crate::contract! { @each $subject,
+            deadlocks: two_locks_in_opposite_order_are_seen_as_a_deadlock;
+            deadlocks: a_wait_that_closes_a_cycle_fails_if_its_actor_asked_for_it;
+            deadlocks: a_deadlock_of_one_behind_another_of_its_process_is_seen_there;
+            delay: a_lock_that_nobody_released_rests_for_its_delay;
+            delay: a_clean_release_frees_at_once_whatever_the_delay;
+            delay: an_adopted_lease_keeps_its_delay;
             exclusion: second_owner_is_refused_while_first_holds;
             exclusion: names_do_not_exclude_each_other;
             exclusion: one_of_many_holds_at_a_time;
@@ -121,6 +130,9 @@ macro_rules! contract {
             waiting: trying_does_not_overtake_those_in_line;
             waiting: an_unfair_claim_gets_the_lock_in_the_end;
             waiting: many_threads_of_one_process_share_one_place_in_line;
+            yielding: a_holder_hears_who_asks_for_its_lock_and_why;
+            yielding: a_request_ends_with_the_hold_that_it_was_meant_for;
+            yielding: readers_are_asked_and_so_is_one_without_a_token;
         }
     };
     (@each $subject:expr, $($file:ident: $promise:ident;)*) => {
