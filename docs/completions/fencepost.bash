@@ -25,6 +25,9 @@ _fencepost() {
             fencepost,config)
                 cmd="fencepost__subcmd__config"
                 ;;
+            fencepost,deadlocks)
+                cmd="fencepost__subcmd__deadlocks"
+                ;;
             fencepost,help)
                 cmd="fencepost__subcmd__help"
                 ;;
@@ -55,6 +58,9 @@ _fencepost() {
             fencepost__subcmd__help,config)
                 cmd="fencepost__subcmd__help__subcmd__config"
                 ;;
+            fencepost__subcmd__help,deadlocks)
+                cmd="fencepost__subcmd__help__subcmd__deadlocks"
+                ;;
             fencepost__subcmd__help,help)
                 cmd="fencepost__subcmd__help__subcmd__help"
                 ;;
@@ -83,7 +89,7 @@ _fencepost() {
 
     case "${cmd}" in
         fencepost)
-            opts="-q -v -h -V --store --config --json --quiet --verbose --help --version run ls show release check config init completions man help"
+            opts="-q -v -h -V --store --config --json --quiet --verbose --help --version run ls show release check deadlocks config init completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -170,8 +176,30 @@ _fencepost() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        fencepost__subcmd__deadlocks)
+            opts="-q -v -h -V --store --config --json --quiet --verbose --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         fencepost__subcmd__help)
-            opts="run ls show release check config init completions man help"
+            opts="run ls show release check deadlocks config init completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -213,6 +241,20 @@ _fencepost() {
             return 0
             ;;
         fencepost__subcmd__help__subcmd__config)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        fencepost__subcmd__help__subcmd__deadlocks)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -395,12 +437,16 @@ _fencepost() {
             return 0
             ;;
         fencepost__subcmd__release)
-            opts="-q -v -h -V --force --reason --store --config --json --quiet --verbose --help --version"
+            opts="-q -v -h -V --force --ask --note --reason --store --config --json --quiet --verbose --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --note)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --reason)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -421,7 +467,7 @@ _fencepost() {
             return 0
             ;;
         fencepost__subcmd__run)
-            opts="-w -n -s -E -q -v -h -V --wait --no-wait --shared --ttl --label --max-hold --unfair --on-lost --kill-after --conflict-exit-code --report --store --config --json --quiet --verbose --help --version"
+            opts="-w -n -s -E -q -v -h -V --wait --no-wait --shared --permits --take --ttl --label --max-hold --lock-delay --fail-on-deadlock --unfair --on-lost --kill-after --conflict-exit-code --report --store --config --json --quiet --verbose --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -435,6 +481,14 @@ _fencepost() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --permits)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --take)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --ttl)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -444,6 +498,10 @@ _fencepost() {
                     return 0
                     ;;
                 --max-hold)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --lock-delay)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -483,12 +541,16 @@ _fencepost() {
             return 0
             ;;
         fencepost__subcmd__show)
-            opts="-q -v -h -V --store --config --json --quiet --verbose --help --version"
+            opts="-q -v -h -V --permits --store --config --json --quiet --verbose --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --permits)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --store)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

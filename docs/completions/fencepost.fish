@@ -34,17 +34,21 @@ complete -c fencepost -n "__fish_fencepost_needs_command" -s V -l version -d 'Pr
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "run" -d 'Run a command while holding a lock'
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "ls" -d 'List locks'
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "show" -d 'Show who has a lock and who is in line'
-complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "release" -d 'End somebody\'s hold by force'
+complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "release" -d 'End somebody\'s hold by force, or ask for it'
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "check" -d 'Is this token the newest granted?'
+complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "deadlocks" -d 'Show who waits for whom in a circle, with holders, waiters and ages'
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "config" -d 'Show each setting and where it comes from'
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "init" -d 'Make a new store ready; of a Redlock cluster all nodes must be up, and none may hold a lock'
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "completions" -d 'Print completions for a shell'
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "man" -d 'Write the manual pages into a directory'
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c fencepost -n "__fish_fencepost_using_subcommand run" -s w -l wait -d 'Wait at most so long [default: until the lock is free]' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand run" -l permits -d 'At most P runs at once instead of one, each with a slot of its own; 1 to 256' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand run" -l take -d 'Take so many of the permits, all or none [default: 1]' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand run" -l ttl -d 'How long others wait after a crash; renewed at a third of it [default: 30s]' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand run" -l label -d 'Who we are, for show and for errors [default: host:pid]' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand run" -l max-hold -d 'Give the lock up after so long [default: 24h]' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand run" -l lock-delay -d 'If the lock is not released cleanly, nobody has it for so long after its lease ended [default: none]' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand run" -l on-lost -d 'What happens to the command when the lock is lost' -r -f -a "term\t'SIGTERM at once, SIGKILL before the lease ends'
 kill\t'SIGKILL at once'
 ignore\t'Nothing: it runs on, unprotected'"
@@ -55,6 +59,7 @@ complete -c fencepost -n "__fish_fencepost_using_subcommand run" -l store -d 'Wh
 complete -c fencepost -n "__fish_fencepost_using_subcommand run" -l config -d 'Read this file instead of searching fencepost.toml' -r -F
 complete -c fencepost -n "__fish_fencepost_using_subcommand run" -s n -l no-wait -d 'Do not wait'
 complete -c fencepost -n "__fish_fencepost_using_subcommand run" -s s -l shared -d 'Share the lock with other readers'
+complete -c fencepost -n "__fish_fencepost_using_subcommand run" -l fail-on-deadlock -d 'Fail as if not obtained when the wait closes a circle of runs that wait for each other'
 complete -c fencepost -n "__fish_fencepost_using_subcommand run" -l unfair -d 'Take no place in line; may overtake and be overtaken'
 complete -c fencepost -n "__fish_fencepost_using_subcommand run" -l json -d 'Answer in JSON'
 complete -c fencepost -n "__fish_fencepost_using_subcommand run" -s q -l quiet -d 'Say nothing but errors'
@@ -69,6 +74,7 @@ complete -c fencepost -n "__fish_fencepost_using_subcommand ls" -s q -l quiet -d
 complete -c fencepost -n "__fish_fencepost_using_subcommand ls" -s v -l verbose -d 'Say what is done'
 complete -c fencepost -n "__fish_fencepost_using_subcommand ls" -s h -l help -d 'Print help'
 complete -c fencepost -n "__fish_fencepost_using_subcommand ls" -s V -l version -d 'Print version'
+complete -c fencepost -n "__fish_fencepost_using_subcommand show" -l permits -d 'Show the semaphore of this name: its first P permits, and who waits for one' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand show" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand show" -l config -d 'Read this file instead of searching fencepost.toml' -r -F
 complete -c fencepost -n "__fish_fencepost_using_subcommand show" -l json -d 'Answer in JSON'
@@ -76,10 +82,12 @@ complete -c fencepost -n "__fish_fencepost_using_subcommand show" -s q -l quiet 
 complete -c fencepost -n "__fish_fencepost_using_subcommand show" -s v -l verbose -d 'Say what is done'
 complete -c fencepost -n "__fish_fencepost_using_subcommand show" -s h -l help -d 'Print help'
 complete -c fencepost -n "__fish_fencepost_using_subcommand show" -s V -l version -d 'Print version'
+complete -c fencepost -n "__fish_fencepost_using_subcommand release" -l note -d 'What to tell them' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand release" -l reason -d 'Why, for the logs' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand release" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand release" -l config -d 'Read this file instead of searching fencepost.toml' -r -F
 complete -c fencepost -n "__fish_fencepost_using_subcommand release" -l force -d 'Yes, take it away from whoever has it'
+complete -c fencepost -n "__fish_fencepost_using_subcommand release" -l ask -d 'Ask whoever has it to let go; they hear of it with their next renewal, and decide'
 complete -c fencepost -n "__fish_fencepost_using_subcommand release" -l json -d 'Answer in JSON'
 complete -c fencepost -n "__fish_fencepost_using_subcommand release" -s q -l quiet -d 'Say nothing but errors'
 complete -c fencepost -n "__fish_fencepost_using_subcommand release" -s v -l verbose -d 'Say what is done'
@@ -92,6 +100,13 @@ complete -c fencepost -n "__fish_fencepost_using_subcommand check" -s q -l quiet
 complete -c fencepost -n "__fish_fencepost_using_subcommand check" -s v -l verbose -d 'Say what is done'
 complete -c fencepost -n "__fish_fencepost_using_subcommand check" -s h -l help -d 'Print help'
 complete -c fencepost -n "__fish_fencepost_using_subcommand check" -s V -l version -d 'Print version'
+complete -c fencepost -n "__fish_fencepost_using_subcommand deadlocks" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand deadlocks" -l config -d 'Read this file instead of searching fencepost.toml' -r -F
+complete -c fencepost -n "__fish_fencepost_using_subcommand deadlocks" -l json -d 'Answer in JSON'
+complete -c fencepost -n "__fish_fencepost_using_subcommand deadlocks" -s q -l quiet -d 'Say nothing but errors'
+complete -c fencepost -n "__fish_fencepost_using_subcommand deadlocks" -s v -l verbose -d 'Say what is done'
+complete -c fencepost -n "__fish_fencepost_using_subcommand deadlocks" -s h -l help -d 'Print help'
+complete -c fencepost -n "__fish_fencepost_using_subcommand deadlocks" -s V -l version -d 'Print version'
 complete -c fencepost -n "__fish_fencepost_using_subcommand config" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand config" -l config -d 'Read this file instead of searching fencepost.toml' -r -F
 complete -c fencepost -n "__fish_fencepost_using_subcommand config" -l json -d 'Answer in JSON'
@@ -120,13 +135,14 @@ complete -c fencepost -n "__fish_fencepost_using_subcommand man" -s q -l quiet -
 complete -c fencepost -n "__fish_fencepost_using_subcommand man" -s v -l verbose -d 'Say what is done'
 complete -c fencepost -n "__fish_fencepost_using_subcommand man" -s h -l help -d 'Print help'
 complete -c fencepost -n "__fish_fencepost_using_subcommand man" -s V -l version -d 'Print version'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check config init completions man help" -f -a "run" -d 'Run a command while holding a lock'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check config init completions man help" -f -a "ls" -d 'List locks'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check config init completions man help" -f -a "show" -d 'Show who has a lock and who is in line'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check config init completions man help" -f -a "release" -d 'End somebody\'s hold by force'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check config init completions man help" -f -a "check" -d 'Is this token the newest granted?'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check config init completions man help" -f -a "config" -d 'Show each setting and where it comes from'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check config init completions man help" -f -a "init" -d 'Make a new store ready; of a Redlock cluster all nodes must be up, and none may hold a lock'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check config init completions man help" -f -a "completions" -d 'Print completions for a shell'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check config init completions man help" -f -a "man" -d 'Write the manual pages into a directory'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check config init completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check deadlocks config init completions man help" -f -a "run" -d 'Run a command while holding a lock'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check deadlocks config init completions man help" -f -a "ls" -d 'List locks'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check deadlocks config init completions man help" -f -a "show" -d 'Show who has a lock and who is in line'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check deadlocks config init completions man help" -f -a "release" -d 'End somebody\'s hold by force, or ask for it'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check deadlocks config init completions man help" -f -a "check" -d 'Is this token the newest granted?'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check deadlocks config init completions man help" -f -a "deadlocks" -d 'Show who waits for whom in a circle, with holders, waiters and ages'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check deadlocks config init completions man help" -f -a "config" -d 'Show each setting and where it comes from'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check deadlocks config init completions man help" -f -a "init" -d 'Make a new store ready; of a Redlock cluster all nodes must be up, and none may hold a lock'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check deadlocks config init completions man help" -f -a "completions" -d 'Print completions for a shell'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check deadlocks config init completions man help" -f -a "man" -d 'Write the manual pages into a directory'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check deadlocks config init completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

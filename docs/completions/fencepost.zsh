@@ -39,9 +39,12 @@ _fencepost() {
 _arguments "${_arguments_options[@]}" : \
 '-w+[Wait at most so long \[default\: until the lock is free\]]:D:_default' \
 '--wait=[Wait at most so long \[default\: until the lock is free\]]:D:_default' \
+'(-s --shared)--permits=[At most P runs at once instead of one, each with a slot of its own; 1 to 256]:P:_default' \
+'--take=[Take so many of the permits, all or none \[default\: 1\]]:K:_default' \
 '--ttl=[How long others wait after a crash; renewed at a third of it \[default\: 30s\]]:D:_default' \
 '--label=[Who we are, for show and for errors \[default\: host\:pid\]]:TEXT:_default' \
 '--max-hold=[Give the lock up after so long \[default\: 24h\]]:D:_default' \
+'--lock-delay=[If the lock is not released cleanly, nobody has it for so long after its lease ended \[default\: none\]]:D:_default' \
 '--on-lost=[What happens to the command when the lock is lost]:ACTION:((term\:"SIGTERM at once, SIGKILL before the lease ends"
 kill\:"SIGKILL at once"
 ignore\:"Nothing\: it runs on, unprotected"))' \
@@ -55,6 +58,7 @@ ignore\:"Nothing\: it runs on, unprotected"))' \
 '(-w --wait)--no-wait[Do not wait]' \
 '-s[Share the lock with other readers]' \
 '--shared[Share the lock with other readers]' \
+'--fail-on-deadlock[Fail as if not obtained when the wait closes a circle of runs that wait for each other]' \
 '--unfair[Take no place in line; may overtake and be overtaken]' \
 '--json[Answer in JSON]' \
 '(-v --verbose)-q[Say nothing but errors]' \
@@ -88,6 +92,7 @@ _arguments "${_arguments_options[@]}" : \
 ;;
 (show)
 _arguments "${_arguments_options[@]}" : \
+'--permits=[Show the semaphore of this name\: its first P permits, and who waits for one]:P:_default' \
 '--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '--json[Answer in JSON]' \
@@ -104,10 +109,12 @@ _arguments "${_arguments_options[@]}" : \
 ;;
 (release)
 _arguments "${_arguments_options[@]}" : \
+'(--force)--note=[What to tell them]:TEXT:_default' \
 '--reason=[Why, for the logs]:TEXT:_default' \
 '--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
-'--force[Yes, take it away from whoever has it]' \
+'(--ask)--force[Yes, take it away from whoever has it]' \
+'--ask[Ask whoever has it to let go; they hear of it with their next renewal, and decide]' \
 '--json[Answer in JSON]' \
 '(-v --verbose)-q[Say nothing but errors]' \
 '(-v --verbose)--quiet[Say nothing but errors]' \
@@ -135,6 +142,21 @@ _arguments "${_arguments_options[@]}" : \
 '--version[Print version]' \
 ':name -- The lock:_default' \
 ':token -- The fencing token:_default' \
+&& ret=0
+;;
+(deadlocks)
+_arguments "${_arguments_options[@]}" : \
+'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C]:URL:_default' \
+'--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
+'--json[Answer in JSON]' \
+'(-v --verbose)-q[Say nothing but errors]' \
+'(-v --verbose)--quiet[Say nothing but errors]' \
+'-v[Say what is done]' \
+'--verbose[Say what is done]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
 && ret=0
 ;;
 (config)
@@ -231,6 +253,10 @@ _arguments "${_arguments_options[@]}" : \
 _arguments "${_arguments_options[@]}" : \
 && ret=0
 ;;
+(deadlocks)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
 (config)
 _arguments "${_arguments_options[@]}" : \
 && ret=0
@@ -266,8 +292,9 @@ _fencepost_commands() {
 'run:Run a command while holding a lock' \
 'ls:List locks' \
 'show:Show who has a lock and who is in line' \
-'release:End somebody'\''s hold by force' \
+'release:End somebody'\''s hold by force, or ask for it' \
 'check:Is this token the newest granted?' \
+'deadlocks:Show who waits for whom in a circle, with holders, waiters and ages' \
 'config:Show each setting and where it comes from' \
 'init:Make a new store ready; of a Redlock cluster all nodes must be up, and none may hold a lock' \
 'completions:Print completions for a shell' \
@@ -291,14 +318,20 @@ _fencepost__subcmd__config_commands() {
     local commands; commands=()
     _describe -t commands 'fencepost config commands' commands "$@"
 }
+(( $+functions[_fencepost__subcmd__deadlocks_commands] )) ||
+_fencepost__subcmd__deadlocks_commands() {
+    local commands; commands=()
+    _describe -t commands 'fencepost deadlocks commands' commands "$@"
+}
 (( $+functions[_fencepost__subcmd__help_commands] )) ||
 _fencepost__subcmd__help_commands() {
     local commands; commands=(
 'run:Run a command while holding a lock' \
 'ls:List locks' \
 'show:Show who has a lock and who is in line' \
-'release:End somebody'\''s hold by force' \
+'release:End somebody'\''s hold by force, or ask for it' \
 'check:Is this token the newest granted?' \
+'deadlocks:Show who waits for whom in a circle, with holders, waiters and ages' \
 'config:Show each setting and where it comes from' \
 'init:Make a new store ready; of a Redlock cluster all nodes must be up, and none may hold a lock' \
 'completions:Print completions for a shell' \
@@ -321,6 +354,11 @@ _fencepost__subcmd__help__subcmd__completions_commands() {
 _fencepost__subcmd__help__subcmd__config_commands() {
     local commands; commands=()
     _describe -t commands 'fencepost help config commands' commands "$@"
+}
+(( $+functions[_fencepost__subcmd__help__subcmd__deadlocks_commands] )) ||
+_fencepost__subcmd__help__subcmd__deadlocks_commands() {
+    local commands; commands=()
+    _describe -t commands 'fencepost help deadlocks commands' commands "$@"
 }
 (( $+functions[_fencepost__subcmd__help__subcmd__help_commands] )) ||
 _fencepost__subcmd__help__subcmd__help_commands() {

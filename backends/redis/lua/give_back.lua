@@ -1,5 +1,6 @@
 -- Gives back exactly this token; the claim stays in line. KEYS: 1 lock, 2 fence, 3 marker.
--- ARGV: 1 owner, 2 token, 3 tail, 4 pass, 5 mode, 6 turn, 7 ticket, 8 lease, 9 inbox, 10 attempt.
+-- ARGV: 1 owner, 2 token, 3 tail, 4 pass, 5 mode, 6 turn, 7 ticket, 8 lease, 9 how long a
+-- grant is kept that is handed over, 10 inbox, 11 attempt.
 -- Replies: 1 it was the owner's, 0 it was not.
 local left = redis.call('PTTL', KEYS[3])
 if left < 0 then
@@ -18,7 +19,7 @@ end
 raise(tonumber(ARGV[2]))
 -- Only with a token that fits: a late give-back must not bring a claim back into the line that has left it.
 if ARGV[6] == 'L' and not own and fits(tonumber(ARGV[4])) then
-  join(ARGV[1], ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[5], ARGV[3])
+  join(ARGV[1], ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[11], ARGV[5], ARGV[3])
 end
 hand_over(ARGV[4])
 return exact and 1 or 0

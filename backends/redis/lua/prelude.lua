@@ -1,10 +1,11 @@
 -- What the slow paths share. KEYS: 1 lock, 2 fence, 3 marker. `left` is the marker's PTTL, which is trust check and clock
 -- in one: the marker ends 2^43 ms after 2025-01-01.
 -- Values: exclusive `owner|token|tail`, or `owner!token|tail` once somebody waits; `~` while readers hold, who are
--- `owner|token|tail` in a sorted set by expiry; a waiter is `inbox|attempt|lease|mode|tail`. The tail is
--- `attempt|since|label`; nothing here looks into it. The fence is the last token, with a `+` behind it once somebody
--- waits. So the fast paths see from what they read anyway that there may be a line; a mark too many costs them a detour,
--- and a mark is never taken away before the line was found empty.
+-- `owner|token|tail` in a sorted set by expiry; a waiter is `inbox|attempt|kept_for|mode|tail`, where a grant that is
+-- handed to it is kept for so long. The tail is `attempt|since|label`, or `attempt@actor|since|label` if it acts on
+-- somebody's behalf; nothing here looks into it. The fence is the last token, with a `+` behind it once somebody waits.
+-- So the fast paths see from what they read anyway that there may be a line; a mark too many costs them a detour, and a
+-- mark is never taken away before the line was found empty.
 local call = redis.call
 local tag = string.sub(KEYS[2], 10)
 local line, readers_key = 'fp:line:' .. tag, 'fp:readers:' .. tag
@@ -138,7 +139,7 @@ local function mark()
 end
 
 -- Joins the line or keeps the place. False: the line is full.
-local function join(owner, ticket, lease, inbox, attempt, mode, tail)
+local function join(owner, ticket, lease, kept_for, inbox, attempt, mode, tail)
   local old = call('GET', waiter_key(owner))
   if old then
     local seen = tonumber(string.match(old, '^[^|]*|(%d+)'))
@@ -147,7 +148,7 @@ local function join(owner, ticket, lease, inbox, attempt, mode, tail)
     return false
   end
   call('ZADD', line, 'NX', ticket, owner)
-  call('SET', waiter_key(owner), inbox .. '|' .. attempt .. '|' .. lease .. '|' .. mode .. '|' .. tail, 'PX', lease)
+  call('SET', waiter_key(owner), inbox .. '|' .. attempt .. '|' .. kept_for .. '|' .. mode .. '|' .. tail, 'PX', lease)
   call('PEXPIRE', line, '86400000')
   mark()
   return true
@@ -159,7 +160,7 @@ local function hand_over(pass)
   while true do
     local owner, _, waiter = live_head()
     if not owner then return end
-    local inbox, attempt, lease, mode, tail = string.match(waiter, '^([^|]*)|(%d+)|(%d+)|([xs])|(.*)$')
+    local inbox, attempt, kept_for, mode, tail = string.match(waiter, '^([^|]*)|(%d+)|(%d+)|([xs])|(.*)$')
     if not admits(mode) then return end
     local good = fits(tonumber(pass))
     local word = good and ('G ' .. owner .. ' ' .. pass .. ' ' .. attempt) or ('W ' .. owner)
@@ -167,7 +168,7 @@ local function hand_over(pass)
       leave_line(owner)
     elseif good then
       leave_line(owner)
-      grant(owner, pass, mode, tonumber(lease), tail)
+      grant(owner, pass, mode, tonumber(kept_for), tail)
     else
       return
     end
@@ -175,11 +176,11 @@ local function hand_over(pass)
 end
 
 -- Takes the lock, or joins the line, or hands over to whoever comes first. `value` is what the lock would be set to, and
--- `rest` is `mode|turn|unify|ticket|lease|inbox|attempt`. The replies are those of acquire.lua.
+-- `rest` is `mode|turn|unify|ticket|lease|kept_for|inbox|attempt`. The replies are those of acquire.lua.
 local function acquire(value, token, ttl, rest)
   local owner, tail = owner_of(value), string.sub(value, 43 + #token)
-  local mode, turn, unify, ticket, lease, inbox, attempt =
-    string.match(rest, '^(.)|(.)|(.)|(%d+)|(%d+)|([^|]*)|(%d+)$')
+  local mode, turn, unify, ticket, lease, kept_for, inbox, attempt =
+    string.match(rest, '^(.)|(.)|(.)|(%d+)|(%d+)|(%d+)|([^|]*)|(%d+)$')
   ttl = tonumber(ttl)
   local stale = {2, digits(last), digits(now)}
   local own = mine(owner)
@@ -214,7 +215,7 @@ local function acquire(value, token, ttl, rest)
     return 1
   end
   if turn == 'L' then
-    if not join(owner, ticket, lease, inbox, attempt, mode, tail) then return {3} end
+    if not join(owner, ticket, lease, kept_for, inbox, attempt, mode, tail) then return {3} end
     -- The lock may be free, its holder gone without a release: whoever asks wakes the line.
     hand_over(token)
   end

@@ -1,16 +1,25 @@
 -- Keeps the lock for one more ttl; re-creates a missing grant only if no later token was seen.
--- KEYS: 1 lock, 2 fence, 3 marker, last revoked. ARGV: 1 owner, 2 token, 3 tail, 4 ttl, 5 mode.
--- Replies: 1 kept, 0 taken over, 4 revoked, -1 not trusted.
+-- KEYS: 1 lock, 2 fence, 3 marker; the last two: revoked, asked. ARGV: 1 owner, 2 token, 3 tail, 4 ttl, 5 mode.
+-- Replies: 1 kept, {1, request} kept and asked to let go, 0 taken over, 4 revoked, -1 not trusted.
+local function kept(value)
+  local asked = redis.call('GET', KEYS[#KEYS])
+  if not asked then return 1 end
+  local token, request = string.match(asked, '^(%d*)|(.*)$')
+  if token ~= string.match(value, '^%x+[|!](%d+)') then return 1 end
+  redis.call('PEXPIRE', KEYS[#KEYS], ARGV[4])
+  return {1, request}
+end
 if ARGV[5] == 'x' then
   local value = redis.call('GET', KEYS[1])
   if value and string.sub(value, 1, 40) == ARGV[1] then
     redis.call('PEXPIRE', KEYS[2], '86400000')
-    return redis.call('PEXPIRE', KEYS[1], ARGV[4])
+    redis.call('PEXPIRE', KEYS[1], ARGV[4])
+    return kept(value)
   end
 end
 local left = redis.call('PTTL', KEYS[3])
 if left < 0 then
-  if redis.call('EXISTS', KEYS[#KEYS]) == 1 then return 4 end
+  if redis.call('EXISTS', KEYS[#KEYS - 1]) == 1 then return 4 end
   return -1
 end
 --[[PRELUDE]]
@@ -18,9 +27,9 @@ local own = mine(ARGV[1])
 if own then
   prolong(own, tonumber(ARGV[4]))
   call('PEXPIRE', KEYS[2], '86400000')
-  return 1
+  return kept(own)
 end
-if call('EXISTS', KEYS[#KEYS]) == 1 then return 4 end
+if call('EXISTS', KEYS[#KEYS - 1]) == 1 then return 4 end
 local token = tonumber(ARGV[2])
 if last > token or not admits(ARGV[5]) or not below_ceiling(token) then return 0 end
 grant(ARGV[1], ARGV[2], ARGV[5], tonumber(ARGV[4]), ARGV[3])

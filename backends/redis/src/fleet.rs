@@ -19,7 +19,7 @@ use crate::keys::SLOTS;
 use crate::link::{Again, Common, Link};
 use crate::sentinel;
 use crate::steps;
-use crate::store::{abilities, list};
+use crate::store::{Wanted, abilities, list};
 use crate::url::{Address, Config, Deployment, Entry, Node};
 
 /// After so many refusals a step is given up.
@@ -437,10 +437,10 @@ impl Store for FleetNode {
 
     fn submit(&self, step: Step, deadline: Moment, reply: Reply) {
         match step {
-            Step::List { prefix, after, limit } => {
+            Step::List { prefix, after, limit, contended } => {
                 let fleet = self.fleet.clone();
                 let ask = Box::new(move |step, reply| fleet.submit(step, reply, Again::until(deadline)));
-                list(self.fleet.links(), ask, &prefix, after, limit, reply);
+                list(self.fleet.links(), ask, Wanted { prefix: &prefix, after, limit, contended }, reply);
             }
             step => self.fleet.submit(step, reply, Again::until(deadline)),
         }

@@ -45,9 +45,13 @@ impl Keys {
         key.strip_prefix(&self.prefix).map(|written| self.read(written))
     }
 
-    /// Whose fence this is.
-    pub(crate) fn name_of_fence(&self, key: &str) -> Option<String> {
-        key.strip_prefix("fp:fence:{")?.strip_suffix('}')?.strip_prefix(&self.prefix).map(|written| self.read(written))
+    /// Whose companion this is, of those that start so.
+    pub(crate) fn name_in(&self, start: &str, key: &str) -> Option<String> {
+        key.strip_prefix(start)?
+            .strip_prefix('{')?
+            .strip_suffix('}')?
+            .strip_prefix(&self.prefix)
+            .map(|written| self.read(written))
     }
 
     /// The slot of all keys of a lock.
@@ -101,7 +105,7 @@ mod tests {
                 assert_eq!(slot(&format!("{companion}{key}}}:owner")), keys().slot(name), "{companion} of {name}");
             }
             assert_eq!(keys().name_of_lock(&key).as_deref(), Some(name));
-            assert_eq!(keys().name_of_fence(&format!("fp:fence:{{{key}}}")).as_deref(), Some(name));
+            assert_eq!(keys().name_in("fp:fence:", &format!("fp:fence:{{{key}}}")).as_deref(), Some(name));
         }
     }
 

@@ -8,6 +8,7 @@ pub(crate) enum Script {
     Release,
     GiveBack,
     Evict,
+    Ask,
     Inspect,
     PlainAcquire,
     PlainRenew,
@@ -15,12 +16,13 @@ pub(crate) enum Script {
 }
 
 /// All of them, in the order in which they are loaded.
-pub(crate) const ALL: [Script; 9] = [
+pub(crate) const ALL: [Script; 10] = [
     Script::Acquire,
     Script::Renew,
     Script::Release,
     Script::GiveBack,
     Script::Evict,
+    Script::Ask,
     Script::Inspect,
     Script::PlainAcquire,
     Script::PlainRenew,
@@ -72,6 +74,7 @@ impl Script {
             Self::Release => include_str!("../lua/release.lua"),
             Self::GiveBack => include_str!("../lua/give_back.lua"),
             Self::Evict => include_str!("../lua/evict.lua"),
+            Self::Ask => include_str!("../lua/ask.lua"),
             Self::Inspect => include_str!("../lua/inspect.lua"),
             Self::PlainAcquire => include_str!("../lua/plain_acquire.lua"),
             Self::PlainRenew => include_str!("../lua/plain_renew.lua"),

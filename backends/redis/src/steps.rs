@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use fencepost_core::store::{
-    Answer, Claim, FencingToken, Holder, LockState, Loss, Mode, Owner, Proposal, Step, StoreErrorKind, Then, Trouble,
-    Turn, Waiter,
+    ActorId, Answer, Claim, FencingToken, Holder, LockState, Loss, Mode, Owner, Proposal, Step, StoreErrorKind, Then,
+    Trouble, Turn, Waiter, YieldRequest,
 };
 
 use crate::keys::Keys;
@@ -20,6 +20,7 @@ pub(crate) const PROBATION: &str = "fp:probation";
 /// What is wrong with a cluster whose nodes are all there.
 pub(crate) const NOT_COVERED: &str = "not every slot has a master: see `redis-cli --cluster check`";
 const REVOKED: &str = "fp:revoked:";
+const ASKED: &str = "fp:asked:";
 
 /// A call of a script: its keys and arguments, ready for the wire.
 pub(crate) struct Call {
@@ -130,6 +131,7 @@ pub(crate) enum Meaning {
     Release(FencingToken),
     GiveBack,
     Evict,
+    Ask,
     Inspect,
 }
 
@@ -143,11 +145,11 @@ pub(crate) enum Read {
     Trouble(Trouble),
 }
 
-/// What the keys start with that remember who was thrown out of a lock.
-fn revoked(keys: &Keys, name: &str) -> String {
+/// What the keys start with that say something of one owner. In a cluster they are in the slot of its lock.
+fn owned(start: &str, keys: &Keys, name: &str) -> String {
     match keys.clustered {
-        false => REVOKED.to_owned(),
-        true => format!("{REVOKED}{{{}}}:", keys.lock(name)),
+        false => start.to_owned(),
+        true => format!("{start}{{{}}}:", keys.lock(name)),
     }
 }
 
@@ -180,12 +182,25 @@ fn ms(token: FencingToken) -> u64 {
     token.as_u64() / 1024
 }
 
-/// Turn, ticket and lease.
-fn place(claim: &Claim) -> (&'static str, u64, u64) {
+/// On whose behalf, as it stands behind the attempt in a tail.
+fn actor(claim: &Claim) -> String {
+    claim.actor.map(|actor| format!("@{actor}")).unwrap_or_default()
+}
+
+/// Reads it.
+fn actor_of(attempt: &str) -> Option<ActorId> {
+    attempt.split_once('@').and_then(|(_, actor)| ActorId::parse(actor))
+}
+
+/// Turn, ticket, lease, and how long a grant is kept that is handed over.
+fn place(claim: &Claim) -> (&'static str, u64, u64, u64) {
     match claim.turn {
-        Turn::InLine(place) => ("L", place.ticket.as_u64(), millis(place.lease).max(1)),
-        Turn::AfterOthers => ("A", 0, 0),
-        Turn::Overtake => ("O", 0, 0),
+        Turn::InLine(place) => {
+            let lease = millis(place.lease).max(1);
+            ("L", place.ticket.as_u64(), lease, lease.saturating_add(millis(claim.delay)))
+        }
+        Turn::AfterOthers => ("A", 0, 0, 0),
+        Turn::Overtake => ("O", 0, 0, 0),
     }
 }
 
@@ -203,25 +218,26 @@ pub(crate) fn call(keys: &Keys, inbox: &str, clock: FencingToken, step: &Step) -
         Step::Acquire { claim, attempt, token, unify } => {
             let token = proposed(*token);
             let owner = claim.owner.expose();
-            let (turn, ticket, lease) = place(claim);
+            let (turn, ticket, lease, kept_for) = place(claim);
             let unify = if *unify { "|1|" } else { "|0|" };
             let call = Call::new(Script::Acquire, keys, claim.name.as_str()).words([
-                word![&*owner, "|", token, "|", *attempt, "|", since(claim), "|", &*claim.label],
+                word![&*owner, "|", token, "|", *attempt, &*actor(claim), "|", since(claim), "|", &*claim.label],
                 word![token],
-                word![millis(claim.ttl)],
-                word![mode(claim), "|", turn, unify, ticket, "|", lease, "|", inbox, "|", *attempt],
+                word![millis(claim.kept_for())],
+                word![mode(claim), "|", turn, unify, ticket, "|", lease, "|", kept_for, "|", inbox, "|", *attempt],
             ]);
             (call, Meaning::Acquire(token))
         }
         Step::Renew { claim, token } => {
             let owner = claim.owner.expose();
             let mut call = Call::new(Script::Renew, keys, claim.name.as_str());
-            call.key(word![&*revoked(keys, claim.name.as_str()), &*owner]);
+            call.key(word![&*owned(REVOKED, keys, claim.name.as_str()), &*owner]);
+            call.key(word![&*owned(ASKED, keys, claim.name.as_str()), &*owner]);
             let call = call.words([
                 word![&*owner],
                 word![*token],
-                word!["0|", since(claim), "|", &*claim.label],
-                word![millis(claim.ttl)],
+                word!["0", &*actor(claim), "|", since(claim), "|", &*claim.label],
+                word![millis(claim.kept_for())],
                 word![mode(claim)],
             ]);
             (call, Meaning::Renew)
@@ -235,26 +251,27 @@ pub(crate) fn call(keys: &Keys, inbox: &str, clock: FencingToken, step: &Step) -
             };
             let Some(Then { claim, attempt }) = then else { return (call, Meaning::Release(pass)) };
             let owner = claim.owner.expose();
-            let (turn, ticket, lease) = place(claim);
+            let (turn, ticket, lease, kept_for) = place(claim);
             let call = call.words([
-                word![&*owner, "|", pass, "|", *attempt, "|", since(claim), "|", &*claim.label],
-                word![millis(claim.ttl)],
-                word![mode(claim), "|", turn, "|0|", ticket, "|", lease, "|", inbox, "|", *attempt],
+                word![&*owner, "|", pass, "|", *attempt, &*actor(claim), "|", since(claim), "|", &*claim.label],
+                word![millis(claim.kept_for())],
+                word![mode(claim), "|", turn, "|0|", ticket, "|", lease, "|", kept_for, "|", inbox, "|", *attempt],
             ]);
             (call, Meaning::Release(pass))
         }
         Step::GiveBack { claim, attempt, token, pass } => {
             let owner = claim.owner.expose();
-            let (turn, ticket, lease) = place(claim);
+            let (turn, ticket, lease, kept_for) = place(claim);
             let call = Call::new(Script::GiveBack, keys, claim.name.as_str()).words([
                 word![&*owner],
                 word![*token],
-                word![*attempt, "|", since(claim), "|", &*claim.label],
+                word![*attempt, &*actor(claim), "|", since(claim), "|", &*claim.label],
                 word![proposed(*pass)],
                 word![mode(claim)],
                 word![turn],
                 word![ticket],
                 word![lease],
+                word![kept_for],
                 word![inbox],
                 word![*attempt],
             ]);
@@ -263,7 +280,16 @@ pub(crate) fn call(keys: &Keys, inbox: &str, clock: FencingToken, step: &Step) -
         Step::Evict { name, above } => {
             let above = proposed(*above);
             let call = Call::new(Script::Evict, keys, name.as_str());
-            (call.words([word![above], word![above.next()], word![&*revoked(keys, name.as_str())]]), Meaning::Evict)
+            (
+                call.words([word![above], word![above.next()], word![&*owned(REVOKED, keys, name.as_str())]]),
+                Meaning::Evict,
+            )
+        }
+        Step::Ask { name, request } => {
+            let call = Call::new(Script::Ask, keys, name.as_str());
+            let (by, note) = (&*request.by, &*request.note);
+            let request = word![request.number(), "|", by.len() as u64, "|", by, note];
+            (call.words([word![&*owned(ASKED, keys, name.as_str())], request]), Meaning::Ask)
         }
         Step::Inspect { name } => (Call::new(Script::Inspect, keys, name.as_str()), Meaning::Inspect),
         Step::List { .. } => unreachable!("BUG: a listing is not one call"),
@@ -272,7 +298,7 @@ pub(crate) fn call(keys: &Keys, inbox: &str, clock: FencingToken, step: &Step) -
 
 /// The same for a lock that needs no token: `SET NX PX` and compare-and-delete, as every Redis lock has them.
 fn plain(keys: &Keys, claim: &Claim, step: &Step) -> (Call, Meaning) {
-    let (name, owner, ttl) = (claim.name.as_str(), claim.owner.expose(), millis(claim.ttl));
+    let (name, owner, ttl) = (claim.name.as_str(), claim.owner.expose(), millis(claim.kept_for()));
     let call = |script| Call::plain(script, keys, name).words([word![&*owner]]);
     match step {
         Step::Acquire { attempt: 1, token, .. } => {
@@ -283,7 +309,11 @@ fn plain(keys: &Keys, claim: &Claim, step: &Step) -> (Call, Meaning) {
         Step::Acquire { token, .. } => {
             (call(Script::PlainAcquire).words([word![ttl]]), Meaning::Acquire(proposed(*token)))
         }
-        Step::Renew { .. } => (call(Script::PlainRenew).words([word![ttl]]), Meaning::Renew),
+        Step::Renew { .. } => {
+            let mut call = Call::plain(Script::PlainRenew, keys, name);
+            call.key(word![&*owned(ASKED, keys, name), &*owner]);
+            (call.words([word![&*owner], word![ttl]]), Meaning::Renew)
+        }
         _ => (call(Script::PlainRelease), Meaning::GiveBack),
     }
 }
@@ -293,25 +323,39 @@ pub(crate) fn read(meaning: Meaning, name: &str, reply: &Value) -> Read {
     let odd = || Read::Trouble(Trouble::new(StoreErrorKind::Unexpected, format!("an odd reply: {reply:?}")));
     match (meaning, reply) {
         (_, Value::Error(text)) => Read::Trouble(trouble(text)),
-        (Meaning::Acquire(_) | Meaning::Renew | Meaning::Evict, Value::Number(-1)) => Read::Untrusted,
+        (Meaning::Acquire(_) | Meaning::Renew | Meaning::Evict | Meaning::Ask, Value::Number(-1)) => Read::Untrusted,
         (Meaning::Acquire(token), Value::Number(1) | Value::Text(_)) => Read::Answer(Answer::Granted { token }),
         (Meaning::Acquire(_), Value::Number(0) | Value::Null) => {
             Read::Answer(Answer::Held { holder: None, last: None })
         }
         (Meaning::Acquire(_), Value::Array(parts)) => acquired(parts).unwrap_or_else(odd),
         (Meaning::Renew, Value::Number(1)) => Read::Answer(Answer::Kept),
+        (Meaning::Renew, Value::Array(parts)) => match parts.get(1).and_then(Value::text).and_then(|text| asked(&text))
+        {
+            Some(request) => Read::Answer(Answer::KeptAndAsked(request)),
+            None => odd(),
+        },
         (Meaning::Renew, Value::Number(0)) => Read::Answer(Answer::Lost(Loss::TakenOver)),
         (Meaning::Renew, Value::Number(4)) => Read::Answer(Answer::Lost(Loss::Revoked)),
         (Meaning::Release(_) | Meaning::GiveBack, Value::Number(1)) => Read::Answer(Answer::Freed),
         (Meaning::Release(_) | Meaning::GiveBack, Value::Number(0)) => Read::Answer(Answer::NotHeld),
         (Meaning::Release(pass), Value::Array(parts)) => relayed(pass, name, parts).unwrap_or_else(odd),
         (Meaning::Evict, Value::Array(parts)) => Read::Answer(Answer::Evicted(holders(parts, None))),
+        (Meaning::Ask, Value::Array(parts)) => Read::Answer(Answer::Asked(holders(parts, None))),
         (Meaning::Inspect, Value::Array(parts)) => match state(name, parts) {
             Some(state) => Read::Answer(Answer::State(state)),
             None => odd(),
         },
         _ => odd(),
     }
+}
+
+/// A request to let go: its number, how long the first text is, who asks and their note.
+fn asked(text: &str) -> Option<YieldRequest> {
+    let (number, rest) = text.split_once('|')?;
+    let (length, rest) = rest.split_once('|')?;
+    let (by, note) = rest.split_at_checked(length.parse().ok()?)?;
+    Some(YieldRequest::new(number.parse().ok()?, by, note))
 }
 
 fn relayed(pass: FencingToken, name: &str, parts: &[Value]) -> Option<Read> {
@@ -353,7 +397,8 @@ fn state(name: &str, parts: &[Value]) -> Option<LockState> {
     let mut state = LockState::free(name);
     state.last_token = FencingToken::from_number(u64::try_from(last.number()?).ok()?);
     state.holders = holders(holding.array()?, Some(now));
-    state.waiters = waiting.array()?.iter().filter_map(|waiter| waiter_of(&waiter.text()?, now)).collect();
+    let pairs = waiting.array()?.chunks_exact(2);
+    state.waiters = pairs.filter_map(|pair| waiter_of(&pair[1].text()?, pair[0].number()?, now)).collect();
     Some(state)
 }
 
@@ -368,9 +413,10 @@ fn holder(value: &str, pttl: Option<i64>, now: Option<u64>) -> Holder {
     // The owner is marked once somebody waits.
     let parts: Vec<&str> = value.splitn(5, ['|', '!']).collect();
     let mut holder = match parts[..] {
-        [owner, token, _, since, label] if Owner::from_exposed(owner).is_some() => {
+        [owner, token, attempt, since, label] if Owner::from_exposed(owner).is_some() => {
             let mut holder = Holder::new(label);
             holder.token = token.parse().ok();
+            holder.actor = actor_of(attempt);
             let since: Option<u64> = since.parse().ok();
             holder.held_for = now.zip(since).map(|(now, since)| Duration::from_millis(now.saturating_sub(since)));
             holder
@@ -383,12 +429,16 @@ fn holder(value: &str, pttl: Option<i64>, now: Option<u64>) -> Holder {
     holder
 }
 
-fn waiter_of(value: &str, now: u64) -> Option<Waiter> {
-    // inbox, attempt, lease, mode; then the tail: attempt, since, label.
+fn waiter_of(value: &str, ticket: i64, now: u64) -> Option<Waiter> {
+    // inbox, attempt, how long a grant is kept, mode; then the tail: attempt, since, label.
     let parts: Vec<&str> = value.splitn(7, '|').collect();
-    let [_, _, _, mode, _, since, label] = parts[..] else { return None };
-    let waited = Duration::from_millis(now.saturating_sub(since.parse().ok()?));
-    Some(Waiter::new(label, mode == "s", waited))
+    let [_, _, _, mode, attempt, _, label] = parts[..] else { return None };
+    // Its tail is as new as its last request; the ticket is from its arrival.
+    let arrived = ms(FencingToken::from_number(u64::try_from(ticket).ok()?)?);
+    let waited = Duration::from_millis(now.saturating_sub(arrived));
+    let mut waiter = Waiter::new(label, mode == "s", waited);
+    waiter.actor = actor_of(attempt);
+    Some(waiter)
 }
 
 const PASSWORD_CURE: &str = "set ?password_file=, FENCEPOST_REDIS_PASSWORD or redis://USER:PASSWORD@HOST";

@@ -47,10 +47,10 @@ impl Store for RedisNode {
 
     fn submit(&self, step: Step, deadline: Moment, reply: Reply) {
         match step {
-            Step::List { prefix, after, limit } => {
+            Step::List { prefix, after, limit, contended } => {
                 let link = self.link.clone();
                 let ask = Box::new(move |step, reply| link.step(step, reply, Again::until(deadline)));
-                list(vec![self.link.clone()], ask, &prefix, after, limit, reply);
+                list(vec![self.link.clone()], ask, Wanted { prefix: &prefix, after, limit, contended }, reply);
             }
             step => self.link.step(step, reply, Again::until(deadline)),
         }
@@ -91,6 +91,7 @@ struct Listing {
     /// The servers that are still to be searched.
     rest: Vec<Arc<Link>>,
     ask: Ask,
+    first: Kind,
     prefix: String,
     after: Option<LockName>,
     limit: usize,
@@ -98,17 +99,56 @@ struct Listing {
     reply: Reply,
 }
 
+/// What is to be listed.
+pub(crate) struct Wanted<'a> {
+    pub(crate) prefix: &'a str,
+    pub(crate) after: Option<LockName>,
+    pub(crate) limit: u32,
+    pub(crate) contended: bool,
+}
+
 /// Lists what these servers have.
-pub(crate) fn list(links: Vec<Arc<Link>>, ask: Ask, prefix: &str, after: Option<LockName>, limit: u32, reply: Reply) {
+pub(crate) fn list(links: Vec<Arc<Link>>, ask: Ask, wanted: Wanted<'_>, reply: Reply) {
+    let Wanted { prefix, after, limit, contended } = wanted;
+    let first = if contended { Kind::Line } else { Kind::Fence };
     let (prefix, limit) = (prefix.to_owned(), limit as usize);
-    search_next(Listing { rest: links, ask, prefix, after, limit, names: BTreeSet::new(), reply });
+    search_next(Listing { rest: links, ask, first, prefix, after, limit, names: BTreeSet::new(), reply });
 }
 
 fn search_next(mut listing: Listing) {
     let Some(link) = listing.rest.pop() else { return look_at_each(listing) };
-    // Locks of ours have a fence; those of other libraries only their key.
-    let fences = format!("fp:fence:{{{}*", escaped(&link.keys.lock(&listing.prefix)));
-    scan(&link, listing, fences, true, "0".into());
+    let first = listing.first;
+    scan(&link, listing, first, "0".into());
+}
+
+/// The keys that tell of locks. Locks of ours have a fence; those of other libraries only their key.
+#[derive(Clone, Copy)]
+enum Kind {
+    Fence,
+    Lock,
+    /// Of those that somebody waits for.
+    Line,
+}
+
+impl Kind {
+    /// All such keys of locks whose names start so.
+    fn pattern(self, link: &Link, prefix: &str) -> String {
+        let lock = escaped(&link.keys.lock(prefix));
+        match self {
+            Self::Fence => format!("fp:fence:{{{lock}*"),
+            Self::Lock => format!("{lock}*"),
+            Self::Line => format!("fp:line:{{{lock}*"),
+        }
+    }
+
+    fn name(self, link: &Link, key: &str) -> Option<String> {
+        match self {
+            Self::Fence => link.keys.name_in("fp:fence:", key),
+            Self::Line => link.keys.name_in("fp:line:", key),
+            Self::Lock if key.starts_with(steps::OWN_KEYS) => None,
+            Self::Lock => link.keys.name_of_lock(key),
+        }
+    }
 }
 
 /// Takes away the meaning that characters have in a pattern.
@@ -116,29 +156,22 @@ fn escaped(text: &str) -> String {
     text.chars().flat_map(|c| if "*?[]\\".contains(c) { vec!['\\', c] } else { vec![c] }).collect()
 }
 
-fn scan(link: &Arc<Link>, mut listing: Listing, pattern: String, of_fences: bool, cursor: String) {
+fn scan(link: &Arc<Link>, mut listing: Listing, kind: Kind, cursor: String) {
+    let pattern = kind.pattern(link, &listing.prefix);
     let parts: [&[u8]; 6] = [b"SCAN", cursor.as_bytes(), b"MATCH", pattern.as_bytes(), b"COUNT", b"1000"];
-    let next = pattern.clone();
     link.command(&parts, move |link, outcome| {
         let (cursor, keys) = match page(outcome) {
             Ok(page) => page,
             Err(trouble) => return listing.reply.answer(Err(trouble)),
         };
         for key in keys {
-            let name = match of_fences {
-                true => link.keys.name_of_fence(&key),
-                false if key.starts_with(steps::OWN_KEYS) => None,
-                false => link.keys.name_of_lock(&key),
-            };
+            let name = kind.name(link, &key);
             listing.names.extend(name.filter(|name| name.starts_with(&listing.prefix)));
         }
-        match (cursor.as_str(), of_fences) {
-            ("0", true) => {
-                let locks = format!("{}*", escaped(&link.keys.lock(&listing.prefix)));
-                scan(link, listing, locks, false, "0".into());
-            }
-            ("0", false) => search_next(listing),
-            _ => scan(link, listing, next, of_fences, cursor),
+        match (cursor.as_str(), kind) {
+            ("0", Kind::Fence) => scan(link, listing, Kind::Lock, "0".into()),
+            ("0", Kind::Lock | Kind::Line) => search_next(listing),
+            _ => scan(link, listing, kind, cursor),
         }
     });
 }

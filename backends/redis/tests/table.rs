@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use fencepost_core::Blocking;
 use fencepost_core::store::{
-    Answer, Claim, Clock, FencingToken, LockName, Memory, Mode, Owner, Place, Proposal, Step, Store, Then, Trouble,
-    Turn,
+    ActorId, Answer, Claim, Clock, FencingToken, LockName, Memory, Mode, Owner, Place, Proposal, Step, Store, Then,
+    Trouble, Turn, YieldRequest,
 };
 use fencepost_testkit::cluster::Cluster;
 use fencepost_testkit::dice::Dice;
@@ -27,16 +27,17 @@ fn essence(answer: Result<Answer, Trouble>) -> String {
         }
         Ok(Answer::Stale { last, .. }) => format!("stale, last {last:?}"),
         Ok(Answer::Relayed { freed, then }) => format!("relayed {freed}, {}", essence(Ok(*then))),
-        Ok(Answer::Evicted(holders)) => {
-            let mut tokens: Vec<_> = holders.iter().filter_map(|holder| holder.token).collect();
+        Ok(Answer::Evicted(holders) | Answer::Asked(holders)) => {
+            let mut tokens: Vec<_> = holders.iter().map(|holder| (holder.token, holder.actor)).collect();
             tokens.sort_unstable();
             format!("evicted {tokens:?}")
         }
         Ok(Answer::State(state)) => {
             let mut holders: Vec<_> =
-                state.holders.iter().map(|holder| (holder.token, holder.shared, &holder.label)).collect();
+                state.holders.iter().map(|holder| (holder.token, holder.shared, &holder.label, holder.actor)).collect();
             holders.sort_unstable();
-            let waiters: Vec<_> = state.waiters.iter().map(|waiter| (&waiter.label, waiter.shared)).collect();
+            let waiters: Vec<_> =
+                state.waiters.iter().map(|waiter| (&waiter.label, waiter.shared, waiter.actor)).collect();
             format!("{holders:?} {waiters:?} last {:?}", state.last_token)
         }
         other => format!("{other:?}"),
@@ -71,6 +72,8 @@ impl Play {
                     _ => Turn::InLine(place),
                 },
                 fenced: true,
+                actor: dice.per_mille(500).then(|| ActorId(dice.below(1000))),
+                delay: Duration::from_secs(dice.below(3)),
             })
         });
         let claims = claims.collect();
@@ -98,7 +101,7 @@ impl Play {
         let (claim, token) = (self.claim(), self.token());
         let attempt = u32::try_from(self.steps).expect("few steps");
         let pass = Proposal::Exactly(self.token());
-        match self.dice.below(12) {
+        match self.dice.below(13) {
             0..=4 => {
                 let unify = self.dice.per_mille(200);
                 Step::Acquire { claim, attempt, token: Proposal::Exactly(token), unify }
@@ -110,6 +113,10 @@ impl Play {
                 let then = self.claim();
                 let then = (then.owner != claim.owner).then_some(Then { claim: then, attempt });
                 Step::Release { claim, raise: None, pass, then }
+            }
+            12 => {
+                let request = YieldRequest::new(self.steps, "some|body", "a note");
+                Step::Ask { name: self.name.clone(), request: Arc::new(request) }
             }
             10 if self.dice.per_mille(200) => Step::Evict { name: self.name.clone(), above: Proposal::Exactly(token) },
             _ => Step::Inspect { name: self.name.clone() },
@@ -156,7 +163,17 @@ fn answers_as_the_table_does(scheme: &str, rest: &str) {
             *answers.entry(table.split(' ').next().unwrap_or_default().to_owned()).or_insert(0) += 1;
         }
     }
-    for word in ["granted", "held", "stale,", "relayed", "evicted", "Ok(Freed)", "Ok(NotHeld)", "Ok(Kept)"] {
+    for word in [
+        "granted",
+        "held",
+        "stale,",
+        "relayed",
+        "evicted",
+        "Ok(Freed)",
+        "Ok(NotHeld)",
+        "Ok(Kept)",
+        "Ok(KeptAndAsked(YieldRequest",
+    ] {
         assert!(answers.contains_key(word), "{word} never came: {answers:?}");
     }
 }

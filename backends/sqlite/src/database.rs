@@ -17,7 +17,9 @@ use crate::shelf::nanos;
 
 /// "Fpst": tells our files from those of other programs.
 const APPLICATION_ID: i32 = 0x4670_7374;
-const SCHEMA_VERSION: i32 = 1;
+const SCHEMA_VERSION: i32 = 3;
+/// What each version added to the one before, from the second on.
+const CHANGES: [&str; 2] = [include_str!("sql/to_version_2.sql"), include_str!("sql/to_version_3.sql")];
 /// How long a program that knows nothing of the gate may keep the file to itself.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often old rows are looked for.
@@ -190,6 +192,8 @@ fn prepared(file: &Path, clock: &Clock, boot_id: &str) -> Result<Connection, Fai
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(said)?;
     if is_new {
         create(&transaction, clock, boot_id).map_err(said)?;
+    } else {
+        migrate(&transaction).map_err(said)?;
     }
     begin_boot(&transaction, boot_id).map_err(said)?;
     Database::prune(&transaction, clock).map_err(said)?;
@@ -223,6 +227,17 @@ fn create(transaction: &Transaction<'_>, clock: &Clock, boot_id: &str) -> rusqli
     let first = "INSERT INTO meta (one, boot_id, pruned_at_ms) VALUES (1, ?1, ?2)";
     transaction.execute(first, (boot_id, now_ms(clock)))?;
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+    transaction.pragma_update(None, "user_version", SCHEMA_VERSION)
+}
+
+/// Brings the file of an older program up to our version. Such a program goes on with it as long as it has it open.
+fn migrate(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+    let version: i32 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if version == SCHEMA_VERSION {
+        return Ok(());
+    }
+    let done = usize::try_from(version - 1).unwrap_or_default();
+    CHANGES.iter().skip(done).try_for_each(|change| transaction.execute_batch(change))?;
     transaction.pragma_update(None, "user_version", SCHEMA_VERSION)
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fencepost_core::store::table::{Held, Notice, Queued, Shelf};
-use fencepost_core::store::{Event, FencingToken, LockName, Mode, Moment, Owner};
+use fencepost_core::store::{ActorId, Event, FencingToken, LockName, Mode, Moment, Owner, YieldRequest};
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, named_params};
 
@@ -93,6 +93,10 @@ impl Shelf for SqlShelf<'_> {
             ":since_ns": nanos(held.since),
             ":until_ns": nanos(held.until),
             ":attempt": held.attempt,
+            ":actor": held.actor.map(|actor| actor.to_string()),
+            ":ask_number": held.asked.as_ref().map(|asked| asked.number().cast_signed()),
+            ":ask_by": held.asked.as_ref().map(|asked| &asked.by),
+            ":ask_note": held.asked.as_ref().map(|asked| &asked.note),
         })?;
         Ok(())
     }
@@ -148,8 +152,9 @@ impl Shelf for SqlShelf<'_> {
             ":label": queued.label,
             ":since_ns": nanos(queued.since),
             ":until_ns": nanos(queued.until),
-            ":lease_ns": i64::try_from(queued.lease.as_nanos()).unwrap_or(i64::MAX),
+            ":lease_ns": i64::try_from(queued.kept_for.as_nanos()).unwrap_or(i64::MAX),
             ":attempt": queued.attempt,
+            ":actor": queued.actor.map(|actor| actor.to_string()),
             ":inbox": inbox,
         })?;
         Ok(())
@@ -196,6 +201,8 @@ fn held(row: &Row<'_>) -> rusqlite::Result<Held> {
         since: moment(row, 4)?,
         until: moment(row, 5)?,
         attempt: row.get(6)?,
+        actor: actor(row, 7)?,
+        asked: asked(row, 8)?,
     })
 }
 
@@ -207,8 +214,9 @@ fn queued(row: &Row<'_>) -> rusqlite::Result<Queued> {
         label: row.get(3)?,
         since: moment(row, 4)?,
         until: moment(row, 5)?,
-        lease: Duration::from_nanos(row.get::<_, i64>(6)?.unsigned_abs()),
+        kept_for: Duration::from_nanos(row.get::<_, i64>(6)?.unsigned_abs()),
         attempt: row.get(7)?,
+        actor: actor(row, 8)?,
     })
 }
 
@@ -221,6 +229,18 @@ fn token(row: &Row<'_>, column: usize) -> rusqlite::Result<FencingToken> {
     let number: i64 = row.get(column)?;
     let token = u64::try_from(number).ok().and_then(FencingToken::from_number);
     token.ok_or_else(|| broken(column, Type::Integer, "no token"))
+}
+
+fn asked(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<YieldRequest>> {
+    let number: Option<i64> = row.get(column)?;
+    let Some(number) = number else { return Ok(None) };
+    let (by, note): (String, String) = (row.get(column + 1)?, row.get(column + 2)?);
+    Ok(Some(YieldRequest::new(number.cast_unsigned(), by, note)))
+}
+
+fn actor(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<ActorId>> {
+    let text: Option<String> = row.get(column)?;
+    Ok(text.as_deref().and_then(ActorId::parse))
 }
 
 fn mode(row: &Row<'_>, column: usize) -> rusqlite::Result<Mode> {

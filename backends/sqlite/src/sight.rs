@@ -57,13 +57,23 @@ mod tests {
 
     fn held(mode: Mode, until_ms: u64) -> Held {
         let owner = Owner::random().expect("random");
-        Held { owner, token: token(7), mode, label: String::new(), since: at(0), until: at(until_ms), attempt: 3 }
+        Held {
+            owner,
+            token: token(7),
+            mode,
+            label: String::new(),
+            since: at(0),
+            until: at(until_ms),
+            attempt: 3,
+            actor: None,
+            asked: None,
+        }
     }
 
     fn queued(mode: Mode) -> Queued {
         let owner = Owner::random().expect("random");
-        let (since, until, lease) = (at(0), at(3000), Duration::from_secs(3));
-        Queued { owner, ticket: token(1), mode, label: String::new(), since, until, lease, attempt: 1 }
+        let (since, until, kept_for) = (at(0), at(3000), Duration::from_secs(3));
+        Queued { owner, ticket: token(1), mode, label: String::new(), since, until, kept_for, attempt: 1, actor: None }
     }
 
     #[test]

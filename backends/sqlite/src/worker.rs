@@ -286,8 +286,12 @@ fn view(connection: &Connection, step: &Step, now: Now, now_ms: i64) -> rusqlite
     let state = |name: &LockName| table::state(&mut reader(connection, name, now, now_ms), name.as_str(), now);
     match step {
         Step::Inspect { name } => state(name).map(Answer::State),
-        Step::List { prefix, after, limit } => {
-            let names = names(connection, prefix, after.as_ref(), *limit)?;
+        Step::List { prefix, after, limit, contended } => {
+            let sql = match contended {
+                true => include_str!("sql/names_waited_for.sql"),
+                false => include_str!("sql/names.sql"),
+            };
+            let names = names(connection, sql, prefix, after.as_ref(), *limit)?;
             names.iter().map(state).collect::<rusqlite::Result<Vec<LockState>>>().map(Answer::States)
         }
         _ => unreachable!("BUG: this step writes"),
@@ -297,11 +301,12 @@ fn view(connection: &Connection, step: &Step, now: Now, now_ms: i64) -> rusqlite
 /// The next names in order that start so.
 fn names(
     connection: &Connection,
+    sql: &str,
     prefix: &str,
     after: Option<&LockName>,
     limit: u32,
 ) -> rusqlite::Result<Vec<LockName>> {
-    let mut statement = connection.prepare_cached(include_str!("sql/names.sql"))?;
+    let mut statement = connection.prepare_cached(sql)?;
     let after = after.map_or("", LockName::as_str);
     let params = named_params! { ":prefix": prefix, ":after": after, ":limit": limit };
     let rows = statement.query_map(params, |row| row.get::<_, String>(0))?;

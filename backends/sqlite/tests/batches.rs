@@ -60,7 +60,17 @@ impl Scene {
 fn claim() -> Arc<Claim> {
     let (name, owner) = (LockName::new("a").expect("a name"), Owner::random().expect("random"));
     let (mode, turn) = (Mode::Exclusive, Turn::AfterOthers);
-    Arc::new(Claim { name, owner, label: "".into(), mode, ttl: Duration::from_secs(30), turn, fenced: true })
+    Arc::new(Claim {
+        name,
+        owner,
+        label: "".into(),
+        mode,
+        ttl: Duration::from_secs(30),
+        turn,
+        fenced: true,
+        actor: None,
+        delay: Duration::ZERO,
+    })
 }
 
 fn acquire(claim: &Arc<Claim>) -> Step {

@@ -78,7 +78,10 @@ fn a_newer_schema_is_refused_with_the_cure() {
     let place = Place::new();
     drop(place.connect());
     place.await_gone("locks.db-wal");
-    rusqlite::Connection::open(place.file()).expect("opens").pragma_update(None, "user_version", 2).expect("written");
+    rusqlite::Connection::open(place.file())
+        .expect("opens")
+        .pragma_update(None, "user_version", 1000)
+        .expect("written");
     let error = refusal(&place.file());
     assert!(error.kind == StoreErrorKind::Misconfigured && error.message.contains("update this program"), "{error}");
 }

@@ -26,7 +26,11 @@ The command finds in its environment:
   FENCEPOST_TOKEN       its fencing token, to show to the resource that the lock protects; a reader's starts with r
   FENCEPOST_OWNER       the secret of this hold; absent where an outer run holds the lock and another lies between
   FENCEPOST_EXPIRES_AT  when the lease ends unless renewed, for display
-  FENCEPOST_HELD        all locks held by outer runs: a nested run of one of them starts its command at once
+  FENCEPOST_SLOT        with --permits: the number of its permit, from 0; of several, as their tokens and secrets are,
+                        separated by commas
+  FENCEPOST_ACTOR       on whose behalf: a nested run waits for the same one, so that deadlocks can be seen
+  FENCEPOST_HELD        all locks held by outer runs: a nested run of one of them starts its command at once, under the
+                        outer run's lease, if the store still shows that hold; permits are not entered again
 
 On loss the command's process group gets SIGTERM, and SIGKILL before the lease ends; then so does every process below
 it. Durations: 30s, 5m, 1h30m, 250ms; a bare number is seconds.";
@@ -72,10 +76,12 @@ pub(crate) enum Command {
     Ls(Ls),
     /// Show who has a lock and who is in line
     Show(Show),
-    /// End somebody's hold by force
+    /// End somebody's hold by force, or ask for it
     Release(Release),
     /// Is this token the newest granted?
     Check(Check),
+    /// Show who waits for whom in a circle, with holders, waiters and ages
+    Deadlocks,
     /// Show each setting and where it comes from
     Config,
     /// Make a new store ready; of a Redlock cluster all nodes must be up, and none may hold a lock
@@ -99,6 +105,12 @@ pub(crate) struct Run {
     /// Share the lock with other readers
     #[arg(short, long)]
     pub(crate) shared: bool,
+    /// At most P runs at once instead of one, each with a slot of its own; 1 to 256
+    #[arg(long, value_name = "P", conflicts_with = "shared")]
+    pub(crate) permits: Option<u32>,
+    /// Take so many of the permits, all or none [default: 1]
+    #[arg(long, value_name = "K", requires = "permits")]
+    pub(crate) take: Option<u32>,
     /// How long others wait after a crash; renewed at a third of it [default: 30s]
     #[arg(long, value_name = "D", value_parser = parse_duration, allow_hyphen_values = true)]
     pub(crate) ttl: Option<Duration>,
@@ -108,6 +120,12 @@ pub(crate) struct Run {
     /// Give the lock up after so long [default: 24h]
     #[arg(long, value_name = "D", value_parser = parse_duration, allow_hyphen_values = true)]
     pub(crate) max_hold: Option<Duration>,
+    /// If the lock is not released cleanly, nobody has it for so long after its lease ended [default: none]
+    #[arg(long, value_name = "D", value_parser = parse_duration, allow_hyphen_values = true)]
+    pub(crate) lock_delay: Option<Duration>,
+    /// Fail as if not obtained when the wait closes a circle of runs that wait for each other
+    #[arg(long)]
+    pub(crate) fail_on_deadlock: bool,
     /// Take no place in line; may overtake and be overtaken
     #[arg(long)]
     pub(crate) unfair: bool,
@@ -155,6 +173,9 @@ pub(crate) struct Ls {
 pub(crate) struct Show {
     /// The lock
     pub(crate) name: String,
+    /// Show the semaphore of this name: its first P permits, and who waits for one
+    #[arg(long, value_name = "P", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub(crate) permits: Option<u32>,
 }
 
 #[derive(Args, Debug)]
@@ -162,8 +183,14 @@ pub(crate) struct Release {
     /// The lock
     pub(crate) name: String,
     /// Yes, take it away from whoever has it
-    #[arg(long)]
+    #[arg(long, conflicts_with = "ask")]
     pub(crate) force: bool,
+    /// Ask whoever has it to let go; they hear of it with their next renewal, and decide
+    #[arg(long)]
+    pub(crate) ask: bool,
+    /// What to tell them
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true, conflicts_with = "force")]
+    pub(crate) note: String,
     /// Why, for the logs
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     pub(crate) reason: String,

@@ -10,6 +10,8 @@ impl ExitCode {
     pub(crate) const DONE: Self = Self(0);
     /// `check`: a newer token was granted.
     pub(crate) const STALE: Self = Self(1);
+    /// `deadlocks`: there is one.
+    pub(crate) const FOUND: Self = Self(1);
     pub(crate) const USAGE: Self = Self(2);
     pub(crate) const STORE: Self = Self(69);
     pub(crate) const NOT_OBTAINED: Self = Self(75);
@@ -48,7 +50,7 @@ impl From<ExitCode> for std::process::ExitCode {
 pub(crate) const TABLE: &str = "\
 Exit codes:
   0     done
-  1     check: the token is stale
+  1     check: the token is stale; deadlocks: there is one
   2     usage, a bad name or a bad ttl
   69    the store is unreachable, has no quorum, is quarantined or too slow
   75    run: the lock was not obtained (-E changes this code)

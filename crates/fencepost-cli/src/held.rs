@@ -4,13 +4,21 @@
 //! no secret. A token is granted once, so a store that shows a holder with exactly this token is the store of the outer
 //! run, however its URL is spelled, and the outer run still holds the lock.
 
-use fencepost::{Blocking, Locks, StoreError};
+use fencepost::{Actor, ActorId, Blocking, Locks, StoreError};
 
 const HELD: &str = "FENCEPOST_HELD";
 const LOCK: &str = "FENCEPOST_LOCK";
 const TOKEN: &str = "FENCEPOST_TOKEN";
 const OWNER: &str = "FENCEPOST_OWNER";
+const ACTOR: &str = "FENCEPOST_ACTOR";
+const SLOT: &str = "FENCEPOST_SLOT";
 const EXPIRES_AT: &str = "FENCEPOST_EXPIRES_AT";
+
+/// On whose behalf this run acts: the outermost run's, which may hold other locks.
+pub(crate) fn actor() -> Actor {
+    let outer = std::env::var(ACTOR).ok().and_then(|id| ActorId::parse(&id));
+    outer.map_or_else(Actor::new, Actor::of_another_process)
+}
 
 /// Locks held by outer runs, outermost first.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -39,6 +47,8 @@ pub(crate) struct Told {
     pub(crate) token: String,
     pub(crate) owner: Option<String>,
     pub(crate) expires_at: Option<String>,
+    /// Permits of a semaphore, which no run inside enters again.
+    pub(crate) slot: Option<String>,
 }
 
 impl Held {
@@ -91,19 +101,22 @@ impl std::fmt::Display for Held {
 impl OuterHold {
     pub(crate) fn told(&self, name: &str) -> Told {
         let Self { token, owner, expires_at, .. } = self.clone();
-        Told { name: name.to_owned(), token, owner, expires_at }
+        Told { name: name.to_owned(), token, owner, expires_at, slot: None }
     }
 }
 
 impl Told {
     /// Every variable with its value; `None`: it must not be there.
-    pub(crate) fn variables(&self, held: &Held) -> [(&'static str, Option<String>); 5] {
+    pub(crate) fn variables(&self, held: &Held, actor: &Actor) -> [(&'static str, Option<String>); 7] {
+        let held = if self.slot.is_some() { held.clone() } else { held.with(&self.name, &self.token) };
         [
             (LOCK, Some(self.name.clone())),
             (TOKEN, Some(self.token.clone())),
             (OWNER, self.owner.clone()),
             (EXPIRES_AT, self.expires_at.clone()),
-            (HELD, Some(held.with(&self.name, &self.token).to_string())),
+            (ACTOR, Some(actor.id().to_string())),
+            (SLOT, self.slot.clone()),
+            (HELD, Some(held.to_string()).filter(|held| !held.is_empty())),
         ]
     }
 }

@@ -1,71 +1,91 @@
-//! A lock that is held now, shared or not.
+//! What is held now, of whatever kind.
 
+use std::fmt;
 use std::time::Duration;
 
-use fencepost::{AcquireError, Blocking, Grant, Guard, Lock, LossReason, ReleaseOutcome, SharedToken, StoreError};
+use fencepost::{AcquireError, Blocking, Grant, Guard, Lock, LossReason, Permit, ReleaseOutcome, StoreError};
 
-/// A guard of either kind.
+/// A guard of any kind, and what its command is told of it.
 #[derive(Debug)]
-pub(crate) enum Hold {
-    Exclusive(Guard),
-    Shared(Guard<SharedToken>),
+pub(crate) struct Hold {
+    guard: Box<dyn AnyGuard>,
+    /// As text; a reader's starts with `r`, those of several permits are joined by commas.
+    pub(crate) token: String,
+    /// The slots of a semaphore, joined by commas.
+    pub(crate) slot: Option<String>,
 }
 
-/// How a lock is to be acquired.
+/// What is to be acquired.
 #[derive(Debug)]
-pub(crate) struct Request {
-    pub(crate) lock: Lock,
-    pub(crate) shared: bool,
+pub(crate) enum Request {
+    Exclusive(Lock),
+    Shared(Lock),
+    Permits(Lock<Vec<Permit>>),
 }
 
 impl Request {
     pub(crate) fn acquire(self) -> Result<Hold, AcquireError> {
-        if self.shared {
-            self.lock.shared().acquire().block().map(Hold::Shared)
-        } else {
-            self.lock.acquire().block().map(Hold::Exclusive)
-        }
+        Ok(match self {
+            Self::Exclusive(lock) => {
+                let guard = lock.acquire().block()?;
+                Hold { token: guard.token().to_string(), slot: None, guard: Box::new(guard) }
+            }
+            Self::Shared(lock) => {
+                let guard = lock.shared().acquire().block()?;
+                Hold { token: guard.token().to_string(), slot: None, guard: Box::new(guard) }
+            }
+            Self::Permits(lock) => {
+                let guard = lock.acquire().block()?;
+                let joined =
+                    |text: fn(&Permit) -> String| guard.permits().iter().map(text).collect::<Vec<_>>().join(",");
+                let (token, slot) =
+                    (joined(|permit| permit.token.to_string()), joined(|permit| permit.slot.to_string()));
+                Hold { token, slot: Some(slot), guard: Box::new(guard) }
+            }
+        })
     }
 }
 
 impl Hold {
-    /// The token as text; a reader's starts with `r`.
-    pub(crate) fn token(&self) -> String {
-        match self {
-            Self::Exclusive(guard) => guard.token().to_string(),
-            Self::Shared(guard) => guard.token().to_string(),
-        }
-    }
-
     pub(crate) fn expose_owner(&self) -> String {
-        match self {
-            Self::Exclusive(guard) => guard.expose_owner(),
-            Self::Shared(guard) => guard.expose_owner(),
-        }
+        self.guard.expose_owner()
     }
 
     pub(crate) fn remaining(&self) -> Duration {
-        match self {
-            Self::Exclusive(guard) => guard.remaining(),
-            Self::Shared(guard) => guard.remaining(),
-        }
+        self.guard.remaining()
     }
 
     /// By the clock, now.
     pub(crate) fn ensure_held(&self) -> Result<(), LossReason> {
-        fn ask<G: Grant>(guard: &Guard<G>) -> Result<(), LossReason> {
-            guard.ensure_held().map_err(|lost| lost.reason)
-        }
-        match self {
-            Self::Exclusive(guard) => ask(guard),
-            Self::Shared(guard) => ask(guard),
-        }
+        self.guard.ensure_held()
     }
 
     pub(crate) fn release(self) -> Result<ReleaseOutcome, StoreError> {
-        match self {
-            Self::Exclusive(guard) => guard.release().block(),
-            Self::Shared(guard) => guard.release().block(),
-        }
+        self.guard.release()
+    }
+}
+
+trait AnyGuard: Send + fmt::Debug {
+    fn expose_owner(&self) -> String;
+    fn remaining(&self) -> Duration;
+    fn ensure_held(&self) -> Result<(), LossReason>;
+    fn release(self: Box<Self>) -> Result<ReleaseOutcome, StoreError>;
+}
+
+impl<G: Grant> AnyGuard for Guard<G> {
+    fn expose_owner(&self) -> String {
+        Guard::expose_owner(self)
+    }
+
+    fn remaining(&self) -> Duration {
+        Guard::remaining(self)
+    }
+
+    fn ensure_held(&self) -> Result<(), LossReason> {
+        Guard::ensure_held(self).map_err(|lost| lost.reason)
+    }
+
+    fn release(self: Box<Self>) -> Result<ReleaseOutcome, StoreError> {
+        Guard::release(*self).block()
     }
 }

@@ -36,6 +36,7 @@ fn command() -> Result<ExitCode, Failure> {
         Command::Show(arguments) => commands::show::show(&arguments, &settings(global)?),
         Command::Release(arguments) => commands::release::release(&arguments, &settings(global)?),
         Command::Check(arguments) => commands::check::check(&arguments, &settings(global)?),
+        Command::Deadlocks => commands::deadlocks::deadlocks(&settings(global)?),
         Command::Config => commands::config::config(&settings(global)?),
         Command::Init => commands::init::init(&settings(global)?),
         Command::Completions(arguments) => commands::completions::completions(&arguments),

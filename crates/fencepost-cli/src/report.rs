@@ -37,6 +37,8 @@ pub(crate) enum Outcome {
 pub(crate) struct Record {
     lock: String,
     pub(crate) token: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) slot: Option<String>,
     pub(crate) outcome: Outcome,
     exit_code: u8,
     waited_ms: u64,
@@ -50,6 +52,7 @@ impl Record {
         Self {
             lock: lock.to_owned(),
             token: None,
+            slot: None,
             outcome: Outcome::Failed,
             exit_code: ExitCode::OURS.0,
             waited_ms: 0,

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::state::Holder;
+use crate::deadlock::InWords;
+use crate::state::{Holder, LockState};
 
 /// Bad input, in one line: which field, its value, the cure.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -50,6 +51,14 @@ pub enum AcquireError {
         /// Who had it, as far as the store said.
         holder: Option<Holder>,
     },
+    /// The wait closed a cycle: the holder of each of these locks waits for the next. Only for an actor that asked for
+    /// it ([`Actor::fail_on_deadlock`](crate::Actor::fail_on_deadlock)). Release what it holds, then try again.
+    #[error("deadlock: {}", InWords(cycle))]
+    #[non_exhaustive]
+    Deadlock {
+        /// The locks, as they were seen.
+        cycle: Vec<LockState>,
+    },
     /// [`Locks::shutdown`](crate::Locks::shutdown) was called.
     #[error("this connection is shutting down; it takes no new claims")]
     ShuttingDown,
@@ -65,7 +74,7 @@ impl AcquireError {
     /// Trying again later may help.
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Busy { .. } => true,
+            Self::Busy { .. } | Self::Deadlock { .. } => true,
             Self::ShuttingDown | Self::Invalid(_) => false,
             Self::Store(error) => error.is_retryable(),
         }
@@ -166,6 +175,11 @@ pub enum RenewError {
 pub enum ReleaseOutcome {
     /// The lock was ours, and is free or with the next in line.
     Freed,
+    /// Its actor has entered it more often: the lease goes on.
+    StillHeld {
+        /// How many holds are left.
+        count: u32,
+    },
     /// It was lost before, for that reason if it is known.
     NotHeld(Option<LossReason>),
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::clock::{Clock, Moment};
 use crate::error::{LossReason, NodeVote, ReleaseOutcome, StoreError};
+use crate::state::YieldRequest;
 use crate::token::FencingToken;
 
 /// Something that happened to one acquisition.
@@ -62,6 +63,8 @@ pub enum EventKind {
         /// Until validity ends.
         remaining: Duration,
     },
+    /// Somebody asks for the lock: once per request.
+    YieldRequested(YieldRequest),
     /// The hold ended unasked.
     Lost(LossReason),
     /// A release is on its way.

@@ -1,5 +1,8 @@
 //! What a holder can show to a resource: the kinds of lock.
 
+use std::collections::BTreeMap;
+
+use crate::kinds::Kind;
 use crate::store::Mode;
 use crate::token::{FencingToken, SharedToken};
 
@@ -7,8 +10,15 @@ use crate::token::{FencingToken, SharedToken};
 ///
 /// - [`FencingToken`], exclusive;
 /// - [`SharedToken`], one of many readers;
-/// - `()`, exclusive and without a token to show.
-pub trait Grant: Clone + Send + Sync + Unpin + 'static + sealed::Sealed {
+/// - `()`, exclusive and without a token to show;
+/// - `BTreeMap<String, FencingToken>`, several names at once ([`Locks::all_of`](crate::Locks::all_of));
+/// - `Vec<Permit>`, some permits of a semaphore ([`Locks::semaphore`](crate::Locks::semaphore)).
+pub trait Grant: Clone + Send + Sync + Unpin + 'static + Kind {}
+
+impl<G: Clone + Send + Sync + Unpin + 'static + Kind> Grant for G {}
+
+/// What the holder of a single lock proves: only that can be [leaked](crate::Guard::leak). Sealed.
+pub trait Single: Grant {
     #[doc(hidden)]
     const MODE: Mode;
     #[doc(hidden)]
@@ -17,29 +27,35 @@ pub trait Grant: Clone + Send + Sync + Unpin + 'static + sealed::Sealed {
     fn from_token(token: FencingToken) -> Self;
 }
 
-impl Grant for FencingToken {
+impl Single for FencingToken {
     const MODE: Mode = Mode::Exclusive;
     fn from_token(token: FencingToken) -> Self {
         token
     }
 }
 
-impl Grant for SharedToken {
+impl Single for SharedToken {
     const MODE: Mode = Mode::Shared;
     fn from_token(token: FencingToken) -> Self {
         SharedToken::new(token)
     }
 }
 
-impl Grant for () {
+impl Single for () {
     const MODE: Mode = Mode::Exclusive;
     const FENCED: bool = false;
     fn from_token(_: FencingToken) -> Self {}
 }
 
-mod sealed {
-    pub trait Sealed {}
-    impl Sealed for () {}
-    impl Sealed for super::FencingToken {}
-    impl Sealed for super::SharedToken {}
+/// The tokens of several locks, by name.
+pub(crate) type Tokens = BTreeMap<String, FencingToken>;
+
+/// One permit of a semaphore: a lock of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Permit {
+    /// Which one, from 0. No two holders have the same at a time: it can name a port, a directory, a worker.
+    pub slot: u32,
+    /// Grows with every holder of this slot.
+    pub token: FencingToken,
 }

@@ -1,17 +1,20 @@
 //! The guard: held, until it is not.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::poll_fn;
-use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
+use std::task::Poll;
 use std::time::Duration;
 
-use crate::error::{AcquireError, Lost, NodeVote, ReleaseOutcome, RenewError, StoreError, StoreErrorKind, Vote};
-use crate::grant::Grant;
+use crate::error::{Lost, NodeVote, ReleaseOutcome, RenewError, StoreError, StoreErrorKind};
+use crate::grant::{Grant, Permit, Single};
 use crate::lease::Lease;
 use crate::lock::MAX_HOLD;
 use crate::locks::Defaults;
 use crate::quorum::{Course, Patience, Quorum, Terms};
+use crate::share::Share;
+use crate::state::YieldRequest;
 use crate::store::{Claim, Turn};
 use crate::token::{FencingToken, SharedToken};
 
@@ -26,25 +29,16 @@ use crate::token::{FencingToken, SharedToken};
 /// which alone can refuse a late write.
 #[must_use = "dropping the guard gives the lock up"]
 pub struct Guard<G: Grant = FencingToken> {
-    course: Arc<Course>,
-    token: FencingToken,
-    heard: Vec<(Duration, Vote)>,
+    shares: Shares,
+    grant: G,
     /// Named when somebody asks.
     votes: OnceLock<Vec<NodeVote>>,
-    /// Ended by `release` or `leak`: then `Drop` has nothing left to do.
-    ended: bool,
-    grant: PhantomData<G>,
 }
 
-/// Ends a claim unless the future that uses it came to its end: what makes acquiring cancel-safe.
-struct Unfinished(Option<Arc<Course>>);
-
-impl Drop for Unfinished {
-    fn drop(&mut self) {
-        if let Some(course) = self.0.take() {
-            course.leave();
-        }
-    }
+/// What a guard rests on. Each ends when it is dropped.
+enum Shares {
+    One(Share),
+    Several { name: Box<str>, shares: Vec<Share> },
 }
 
 /// Lets go of an adopted lease unless it proved to be ours: until then giving up must not release it, nor renew it.
@@ -58,12 +52,18 @@ impl Drop for Unproven {
     }
 }
 
-impl<G: Grant> Guard<G> {
-    pub(crate) async fn acquired(course: Arc<Course>) -> Result<Self, AcquireError> {
-        let mut unfinished = Unfinished(Some(course.clone()));
-        poll_fn(|context| course.poll_acquired(context)).await?;
-        unfinished.0 = None;
-        Ok(Self::new(course))
+impl Shares {
+    fn as_slice(&self) -> &[Share] {
+        match self {
+            Self::One(share) => std::slice::from_ref(share),
+            Self::Several { shares, .. } => shares,
+        }
+    }
+}
+
+impl<G: Single> Guard<G> {
+    pub(crate) fn single(share: Share, grant: G) -> Self {
+        Self { shares: Shares::One(share), grant, votes: OnceLock::new() }
     }
 
     pub(crate) async fn adopt(quorum: &Arc<Quorum>, defaults: &Defaults, lease: &Lease<G>) -> Result<Self, RenewError> {
@@ -75,9 +75,16 @@ impl<G: Grant> Guard<G> {
             ttl: lease.ttl,
             turn: Turn::AfterOthers,
             fenced: G::FENCED,
+            actor: None,
+            delay: lease.delay,
         };
-        let terms =
-            Terms { patience: Patience::None, margin: lease.ttl / 10, max_hold: Some(MAX_HOLD), automatic: true };
+        let terms = Terms {
+            patience: Patience::None,
+            margin: lease.ttl / 10,
+            max_hold: Some(MAX_HOLD),
+            automatic: true,
+            actor: None,
+        };
         let course = Course::adopt(quorum, claim, lease.token, terms).ok_or_else(|| {
             let message = "this connection is shutting down; it takes no new claims";
             StoreError::new(StoreErrorKind::Unsupported, "adopt", message)
@@ -85,40 +92,76 @@ impl<G: Grant> Guard<G> {
         let mut unproven = Unproven(Some(course.clone()));
         poll_fn(|context| course.poll_renewed(1, context)).await?;
         unproven.0 = None;
-        Ok(Self::new(course))
+        Ok(Self::single(Share::alone(course), G::from_token(lease.token)))
     }
 
-    fn new(course: Arc<Course>) -> Self {
-        let (token, heard) = course.won().expect("BUG: a guard is made of a lock that was won");
-        Self { course, token, heard, votes: OnceLock::new(), ended: false, grant: PhantomData }
+    /// Stops renewing and makes the lease data: for another process, or to block the name for the rest of the ttl.
+    /// Other holds of the same actor count as lost: the lease is not theirs any more.
+    pub fn leak(self) -> Lease<G> {
+        let Shares::One(mut share) = self.shares else { unreachable!("BUG: a single lock has one share") };
+        share.abandon();
+        let claim = &share.course.claim;
+        Lease::new(claim.name.clone(), claim.owner, share.token(), claim.ttl, claim.delay)
+    }
+}
+
+impl<G: Grant> Guard<G> {
+    pub(crate) fn several(name: &str, shares: Vec<Share>, grant: G) -> Self {
+        Self { shares: Shares::Several { name: name.into(), shares }, grant, votes: OnceLock::new() }
     }
 
-    /// The lock.
+    /// The lock, or the semaphore; of several locks all names, joined by commas.
     pub fn name(&self) -> &str {
-        self.course.claim.name.as_str()
+        match &self.shares {
+            Shares::One(share) => share.course.claim.name.as_str(),
+            Shares::Several { name, .. } => name,
+        }
     }
 
-    /// Until validity ends; zero once lost. Asked from a clock that counts sleep, each time.
+    fn courses(&self) -> impl Iterator<Item = &Arc<Course>> {
+        self.shares.as_slice().iter().map(|share| &share.course)
+    }
+
+    /// Until validity ends; zero once lost. Asked from a clock that counts sleep, each time. Of several leases: the
+    /// least.
     pub fn remaining(&self) -> Duration {
-        self.course.remaining()
+        self.courses().map(|course| course.remaining()).min().unwrap_or_default()
     }
 
     /// By our own clock and all we have heard. It does not replace the check at the resource.
     pub fn is_held(&self) -> bool {
-        self.course.lost().is_none()
+        self.ensure_held().is_ok()
     }
 
     /// The same for `?`.
     pub fn ensure_held(&self) -> Result<(), Lost> {
-        self.course.lost().map_or(Ok(()), Err)
+        self.courses().find_map(Course::lost).map_or(Ok(()), Err)
     }
 
-    /// Resolves a margin *before* validity ends, or as soon as the loss is known; a lost guard stays lost.
+    /// Resolves a margin *before* validity ends, or as soon as the loss is known; a lost guard stays lost. Of several
+    /// leases the first loss counts: a part is not what was asked for.
     ///
     /// # Cancel safety
     /// Dropped and called again, it tells the same.
     pub async fn lost(&self) -> Lost {
-        poll_fn(|context| self.course.poll_lost(context)).await
+        poll_fn(|context| {
+            let mut polls = self.courses().map(|course| course.poll_lost(context));
+            polls.find(Poll::is_ready).unwrap_or(Poll::Pending)
+        })
+        .await
+    }
+
+    /// Somebody wants the lock ([`Locks::ask_to_yield`](crate::Locks::ask_to_yield)): resolves once per request, with the
+    /// next renewal. The holder decides. Of several requests between two renewals the newest counts.
+    ///
+    /// # Cancel safety
+    /// Dropped and called again, it misses nothing.
+    pub async fn yield_requested(&self) -> YieldRequest {
+        poll_fn(|context| {
+            let mut polls = self.courses().map(|course| course.poll_yield_requested(context));
+            polls.find(Poll::is_ready).unwrap_or(Poll::Pending)
+        })
+        .await
     }
 
     /// Renews now; answers the time left. `Unknown` comes only while the old deadline stands: work on, try again.
@@ -126,64 +169,110 @@ impl<G: Grant> Guard<G> {
     /// # Cancel safety
     /// Dropped, the renewal goes on.
     pub async fn renew(&self) -> Result<Duration, RenewError> {
-        let round = self.course.renew();
-        poll_fn(|context| self.course.poll_renewed(round, context)).await
+        // All at once; a loss comes before what is only unknown.
+        let rounds: Vec<(&Arc<Course>, u64)> = self.courses().map(|course| (course, course.renew())).collect();
+        let (mut least, mut unknown) = (Duration::MAX, None);
+        for (course, round) in rounds {
+            match poll_fn(|context| course.poll_renewed(round, context)).await {
+                Ok(remaining) => least = least.min(remaining),
+                Err(RenewError::Unknown(error)) => unknown = unknown.or(Some(error)),
+                Err(lost) => return Err(lost),
+            }
+        }
+        unknown.map_or(Ok(least), |error| Err(RenewError::Unknown(error)))
     }
 
     /// Ends the hold. `Err`: nobody confirmed it yet; the releaser goes on trying until the ttl is over.
     ///
+    /// Of several leases all are released, and the answer is the worst: `Err`, then `NotHeld`, then `StillHeld` with
+    /// the most holds left on one name.
+    ///
     /// # Cancel safety
     /// Dropped, the release goes on. It is sent as soon as this future is first polled, or dropped.
-    pub async fn release(mut self) -> Result<ReleaseOutcome, StoreError> {
-        self.ended = true;
-        let course = self.course.clone();
-        course.leave();
-        poll_fn(|context| course.poll_left(context)).await
+    pub async fn release(self) -> Result<ReleaseOutcome, StoreError> {
+        let mut shares = match self.shares {
+            Shares::One(share) => return share.left().await,
+            Shares::Several { shares, .. } => shares,
+        };
+        // All at once.
+        let asked: Vec<Option<ReleaseOutcome>> = shares.iter_mut().map(Share::leave).collect();
+        let mut worst = Ok(ReleaseOutcome::Freed);
+        for (share, said) in shares.iter().zip(asked) {
+            let outcome = match said {
+                Some(outcome) => Ok(outcome),
+                None => poll_fn(|context| share.course.poll_left(context)).await,
+            };
+            worst = worse(worst, outcome);
+        }
+        worst
     }
 
-    /// Stops renewing and makes the lease data: for another process, or to block the name for the rest of the ttl.
-    pub fn leak(mut self) -> Lease<G> {
-        self.ended = true;
-        self.course.abandon();
-        let claim = &self.course.claim;
-        Lease::new(claim.name.clone(), claim.owner, self.token, claim.ttl)
-    }
-
-    /// Which nodes granted, and how fast. One entry where one server decides.
+    /// Which nodes granted, and how fast. One entry where one server decides; of several leases one after the other.
     pub fn votes(&self) -> &[NodeVote] {
-        self.votes.get_or_init(|| self.course.node_votes(&self.heard))
+        self.votes.get_or_init(|| {
+            let heard = self.courses().filter_map(|course| Some((course, course.won()?)));
+            heard.flat_map(|(course, (_, votes))| course.node_votes(&votes)).collect()
+        })
     }
 
-    /// The owner's secret as text, for a child process that shall be able to prove the hold.
+    /// The owner's secret as text, for a child process that shall be able to prove the hold; of several leases each,
+    /// joined by commas.
     pub fn expose_owner(&self) -> String {
-        self.course.claim.owner.expose()
+        let owners: Vec<String> = self.courses().map(|course| course.claim.owner.expose()).collect();
+        owners.join(",")
     }
+}
+
+/// How a release of several ended.
+fn worse(
+    one: Result<ReleaseOutcome, StoreError>,
+    other: Result<ReleaseOutcome, StoreError>,
+) -> Result<ReleaseOutcome, StoreError> {
+    let rank = |outcome: &Result<ReleaseOutcome, StoreError>| match outcome {
+        Err(_) => (3, 0),
+        Ok(ReleaseOutcome::NotHeld(_)) => (2, 0),
+        Ok(ReleaseOutcome::StillHeld { count }) => (1, *count),
+        Ok(ReleaseOutcome::Freed) => (0, 0),
+    };
+    if rank(&other) > rank(&one) { other } else { one }
 }
 
 impl Guard {
     /// The token to show to every resource that this lock protects.
     pub fn token(&self) -> FencingToken {
-        self.token
+        self.grant
     }
 }
 
 impl Guard<SharedToken> {
     /// A reader's token: no fence takes it for a write.
     pub fn token(&self) -> SharedToken {
-        SharedToken::from_token(self.token)
+        self.grant
     }
 }
 
-impl<G: Grant> Drop for Guard<G> {
-    fn drop(&mut self) {
-        if !self.ended {
-            self.course.leave();
-        }
+impl Guard<BTreeMap<String, FencingToken>> {
+    /// The token of each name.
+    pub fn tokens(&self) -> &BTreeMap<String, FencingToken> {
+        &self.grant
+    }
+}
+
+impl Guard<Vec<Permit>> {
+    /// The permits, by slot.
+    pub fn permits(&self) -> &[Permit] {
+        &self.grant
+    }
+
+    /// The first: all there is, unless [`take`](crate::Lock::take) said more.
+    pub fn permit(&self) -> Permit {
+        self.grant[0]
     }
 }
 
 impl<G: Grant> fmt::Debug for Guard<G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Guard").field("name", &self.name()).field("token", &self.token).finish_non_exhaustive()
+        let tokens: Vec<FencingToken> = self.shares.as_slice().iter().map(Share::token).collect();
+        f.debug_struct("Guard").field("name", &self.name()).field("tokens", &tokens).finish_non_exhaustive()
     }
 }

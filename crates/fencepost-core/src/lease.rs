@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::clock::Moment;
 use crate::error::Invalid;
-use crate::grant::Grant;
+use crate::grant::Single;
 use crate::name::{LockName, Owner};
 use crate::store::Mode;
 use crate::token::FencingToken;
@@ -28,20 +28,21 @@ fn drift(life: Duration) -> Duration {
 /// It carries the owner's secret: `Debug` hides it, only [`expose`](Lease::expose) writes it, [`FromStr`] reads it.
 #[must_use = "a lease that nobody adopts keeps the lock until its ttl ends"]
 #[derive(Clone, PartialEq, Eq)]
-pub struct Lease<G: Grant = FencingToken> {
+pub struct Lease<G: Single = FencingToken> {
     pub(crate) name: LockName,
     pub(crate) owner: Owner,
     pub(crate) token: FencingToken,
     pub(crate) ttl: Duration,
+    pub(crate) delay: Duration,
     grant: PhantomData<G>,
 }
 
 /// How the text of a lease starts: what it is, and its version.
 const MARK: &str = "fencepost-lease-1";
 
-impl<G: Grant> Lease<G> {
-    pub(crate) fn new(name: LockName, owner: Owner, token: FencingToken, ttl: Duration) -> Self {
-        Self { name, owner, token, ttl, grant: PhantomData }
+impl<G: Single> Lease<G> {
+    pub(crate) fn new(name: LockName, owner: Owner, token: FencingToken, ttl: Duration, delay: Duration) -> Self {
+        Self { name, owner, token, ttl, delay, grant: PhantomData }
     }
 
     /// The lock.
@@ -53,12 +54,13 @@ impl<G: Grant> Lease<G> {
     pub fn expose(&self) -> String {
         let mode = kind::<G>();
         let (owner, token, ttl_ms) = (self.owner.expose(), self.token, self.ttl.as_millis());
-        format!("{MARK}:{mode}:{owner}:{token}:{ttl_ms}:{}", self.name)
+        let delay = if self.delay.is_zero() { String::new() } else { format!("+{}", self.delay.as_millis()) };
+        format!("{MARK}:{mode}:{owner}:{token}:{ttl_ms}{delay}:{}", self.name)
     }
 }
 
 /// The kind of lock, as text.
-fn kind<G: Grant>() -> &'static str {
+fn kind<G: Single>() -> &'static str {
     match (G::MODE, G::FENCED) {
         (Mode::Exclusive, true) => "x",
         (Mode::Exclusive, false) => "u",
@@ -66,7 +68,7 @@ fn kind<G: Grant>() -> &'static str {
     }
 }
 
-impl<G: Grant> FromStr for Lease<G> {
+impl<G: Single> FromStr for Lease<G> {
     type Err = Invalid;
     fn from_str(text: &str) -> Result<Self, Invalid> {
         // The text is a secret: an error never repeats it.
@@ -76,12 +78,14 @@ impl<G: Grant> FromStr for Lease<G> {
         let [MARK, mode, owner, token, ttl_ms, name] = parts[..] else { return Err(refuse()) };
         let fits = mode == kind::<G>();
         let owner = Owner::from_exposed(owner).filter(|_| fits).ok_or_else(refuse)?;
-        let ttl = Duration::from_millis(ttl_ms.parse().map_err(|_| refuse())?);
-        Ok(Self::new(LockName::new(name)?, owner, token.parse().map_err(|_| refuse())?, ttl))
+        let (ttl_ms, delay_ms) = ttl_ms.split_once('+').unwrap_or((ttl_ms, "0"));
+        let span = |ms: &str| ms.parse().map(Duration::from_millis).map_err(|_| refuse());
+        let token = token.parse().map_err(|_| refuse())?;
+        Ok(Self::new(LockName::new(name)?, owner, token, span(ttl_ms)?, span(delay_ms)?))
     }
 }
 
-impl<G: Grant> fmt::Debug for Lease<G> {
+impl<G: Single> fmt::Debug for Lease<G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lease").field("name", &self.name).field("token", &self.token).finish_non_exhaustive()
     }
@@ -104,8 +108,10 @@ mod tests {
         let owner = Owner::random().expect("random");
         let token = FencingToken::from_number(9).expect("a token");
         let name = LockName::new("a:b:c").expect("valid");
-        let lease: Lease = Lease::new(name, owner, token, Duration::from_secs(30));
+        let lease: Lease = Lease::new(name.clone(), owner, token, Duration::from_secs(30), Duration::ZERO);
         assert_eq!(lease.expose().parse::<Lease>().expect("its own text"), lease);
+        let delayed: Lease = Lease::new(name, owner, token, Duration::from_secs(30), Duration::from_secs(5));
+        assert_eq!(delayed.expose().parse::<Lease>().expect("its own text"), delayed);
         assert!(!format!("{lease:?}").contains(&owner.expose()));
         assert!(lease.expose().parse::<Lease<SharedToken>>().is_err(), "a writer's lease is not a reader's");
         let error = format!("{}x", lease.expose().replace(":9:", ":nine:")).parse::<Lease>().expect_err("refused");

@@ -5,28 +5,35 @@
 //! - [`store`]: the contract of single atomic steps, and the memory store;
 //! - [`table`](store::table): what each step means, executable;
 //! - `quorum`: the engine that acquires, renews and releases over one store or several;
+//! - `kinds`: how each kind of lock is made of claims on single names;
 //! - [`Connect`], [`Locks`], [`Lock`], [`Guard`]: what users see;
 //! - [`fence`]: the check at the resource;
 //! - `clock`: time, real and virtual.
 
+mod actor;
+mod bell;
 mod blocking;
 mod clock;
 mod connect;
+mod deadlock;
 mod error;
 mod event;
 pub mod fence;
 mod grant;
 mod guard;
+mod kinds;
 mod lease;
 mod lock;
 mod locks;
 mod name;
 mod quorum;
+mod share;
 mod state;
 pub mod store;
 
 mod token;
 
+pub use actor::{Actor, ActorId};
 pub use blocking::Blocking;
 #[cfg(feature = "test-util")]
 pub use clock::VirtualClock;
@@ -36,10 +43,10 @@ pub use error::{
     StoreErrorKind, Vote,
 };
 pub use event::{Event, EventKind, Feed, Observer};
-pub use grant::Grant;
+pub use grant::{Grant, Permit, Single};
 pub use guard::Guard;
 pub use lease::Lease;
 pub use lock::Lock;
 pub use locks::{Guarantees, Locks};
-pub use state::{Holder, LockState, Waiter};
+pub use state::{Holder, LockState, Waiter, YieldRequest};
 pub use token::{FencingToken, SharedToken};

@@ -2,19 +2,20 @@
 
 use std::fmt;
 use std::future::poll_fn;
-use std::marker::PhantomData;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use crate::actor::Actor;
 use crate::error::{AcquireError, Invalid, RunError};
-use crate::grant::Grant;
+use crate::grant::{Grant, Permit};
 use crate::guard::Guard;
 use crate::locks::Defaults;
 use crate::name::{LockName, checked_label};
-use crate::quorum::{Course, Patience, Quorum, TTL_MAX, Terms};
-use crate::store::{Claim, Place, Turn};
+use crate::quorum::{Patience, Quorum, TTL_MAX, Terms};
+use crate::share::Share;
+use crate::store::{Claim, Mode, Place, Turn};
 use crate::token::{FencingToken, SharedToken};
 
 /// Locks are held for at most so long, unless the lock says otherwise.
@@ -32,10 +33,13 @@ const WAIT_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 /// - in line, first come first served
 /// - `max_hold`: 24 h
 /// - `loss_margin`: a tenth of the ttl
+/// - `lock_delay`: none
 #[must_use = "a lock does nothing until acquired"]
 pub struct Lock<G: Grant = FencingToken> {
-    quorum: Arc<Quorum>,
-    name: String,
+    pub(crate) quorum: Arc<Quorum>,
+    /// Of several names: all of them, to be shown.
+    pub(crate) name: String,
+    pub(crate) wanted: G::Wanted,
     label: String,
     ttl: Duration,
     wait: Wait,
@@ -43,20 +47,36 @@ pub struct Lock<G: Grant = FencingToken> {
     manual: bool,
     max_hold: Option<Duration>,
     loss_margin: Option<Duration>,
-    grant: PhantomData<G>,
+    delay: Duration,
+    actor: Option<Actor>,
 }
 
-#[derive(Clone, Copy)]
-enum Wait {
+/// How long an acquisition waits.
+#[derive(Clone, Copy, Debug)]
+pub enum Wait {
     AtMost(Duration),
     Forever,
 }
 
-impl Lock {
-    pub(crate) fn new(quorum: Arc<Quorum>, defaults: &Defaults, name: String) -> Self {
+/// What a kind of lock says of a claim.
+#[derive(Clone, Copy)]
+pub(crate) struct Manner {
+    pub(crate) mode: Mode,
+    pub(crate) fenced: bool,
+    /// In line, also for an unfair lock.
+    pub(crate) in_order: bool,
+}
+
+impl Manner {
+    pub(crate) const EXCLUSIVE: Self = Self { mode: Mode::Exclusive, fenced: true, in_order: false };
+}
+
+impl<G: Grant> Lock<G> {
+    pub(crate) fn new(quorum: Arc<Quorum>, defaults: &Defaults, name: String, wanted: G::Wanted) -> Self {
         Self {
             quorum,
             name,
+            wanted,
             label: defaults.label.to_string(),
             ttl: defaults.ttl,
             wait: Wait::AtMost(defaults.wait.unwrap_or_default()),
@@ -64,10 +84,13 @@ impl Lock {
             manual: false,
             max_hold: Some(MAX_HOLD),
             loss_margin: None,
-            grant: PhantomData,
+            delay: Duration::ZERO,
+            actor: None,
         }
     }
+}
 
+impl Lock {
     /// Many readers or one writer; writers do not starve, because a waiting writer stops new readers.
     pub fn shared(self) -> Lock<SharedToken> {
         self.granting()
@@ -79,9 +102,25 @@ impl Lock {
         self.granting()
     }
 
-    fn granting<G: Grant>(self) -> Lock<G> {
-        let Self { quorum, name, label, ttl, wait, unfair, manual, max_hold, loss_margin, .. } = self;
-        Lock { quorum, name, label, ttl, wait, unfair, manual, max_hold, loss_margin, grant: PhantomData }
+    fn granting<G: Grant<Wanted = ()>>(self) -> Lock<G> {
+        let Self { quorum, name, wanted, label, ttl, wait, unfair, manual, max_hold, loss_margin, delay, actor } = self;
+        Lock { quorum, name, wanted, label, ttl, wait, unfair, manual, max_hold, loss_margin, delay, actor }
+    }
+}
+
+impl Lock<Vec<Permit>> {
+    /// So many permits at once, all or nothing. Default 1.
+    ///
+    /// ```
+    /// # use fencepost_core::{Blocking, store};
+    /// # let locks = store::connect(|at| Ok(vec![store::Memory::new(at.clock)])).block().unwrap();
+    /// let guard = locks.semaphore("exports", 5).take(2).acquire().block()?;
+    /// assert_eq!(guard.permits().len(), 2);
+    /// # Ok::<(), fencepost_core::AcquireError>(())
+    /// ```
+    pub fn take(mut self, permits: u32) -> Self {
+        self.wanted.take = permits;
+        self
     }
 }
 
@@ -110,7 +149,8 @@ impl<G: Grant> Lock<G> {
         self
     }
 
-    /// No place in the line: random back-off, may overtake and be overtaken. Default: first come, first served.
+    /// No place in the line: random back-off, may overtake and be overtaken. Default: first come, first served. Of a
+    /// semaphore, it may take a free permit before those who wait; it waits in line.
     pub fn unfair(mut self) -> Self {
         self.unfair = true;
         self
@@ -131,6 +171,46 @@ impl<G: Grant> Lock<G> {
     /// `lost()` fires so long before validity ends. Default: a tenth of the ttl.
     pub fn loss_margin(mut self, margin: Duration) -> Self {
         self.loss_margin = Some(margin);
+        self
+    }
+
+    /// A pause before a lock that was *not* released cleanly can be taken again, for resources that cannot check tokens:
+    /// it begins when the lease ends, and a write that was under way has time to arrive. A crash, a lost hold and a
+    /// leaked lease are no clean ends; a release frees at once, and so does [`force_release`](crate::Locks::force_release).
+    /// Together with the ttl at most what the store takes as ttl. Default: none.
+    pub fn lock_delay(mut self, delay: Duration) -> Self {
+        self.delay = delay;
+        self
+    }
+
+    /// On whose behalf. Default: nobody's, and then nothing is entered again. Its waits show in
+    /// [`deadlocks`](crate::Locks::deadlocks).
+    ///
+    /// What this actor holds through this connection or a clone of it, it enters again at once, without asking the
+    /// store: one lease, one token, counted here. The settings of its first acquisition hold. Each
+    /// [`release`](Guard::release) but the last answers [`StillHeld`](crate::ReleaseOutcome::StillHeld); the lease is
+    /// renewed until the last, and a loss is told to every hold. After a loss, or after the last release, acquiring is
+    /// a new acquisition, with a new token.
+    ///
+    /// - A writer's actor that wants to read shares its own lease, which stays exclusive.
+    /// - A reader's actor that wants to write is refused ([`Invalid`]): it would wait for itself.
+    /// - Two tasks of one actor that acquire at the same time ask once, and both hold.
+    /// - Permits of a semaphore are not entered again: each acquisition takes its own.
+    ///
+    /// ```
+    /// use fencepost_core::{Actor, Blocking, ReleaseOutcome};
+    /// # use fencepost_core::store;
+    /// # let locks = store::connect(|at| Ok(vec![store::Memory::new(at.clock)])).block()?;
+    /// let me = Actor::new();
+    /// let outer = locks.lock("orders").by(&me).acquire().block()?;
+    /// let inner = locks.lock("orders").by(&me).acquire().block()?; // enters at once
+    /// assert_eq!(inner.token(), outer.token());
+    /// assert_eq!(inner.release().block()?, ReleaseOutcome::StillHeld { count: 1 });
+    /// assert_eq!(outer.release().block()?, ReleaseOutcome::Freed);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn by(mut self, actor: &Actor) -> Self {
+        self.actor = Some(actor.clone());
         self
     }
 
@@ -180,44 +260,78 @@ impl<G: Grant> Lock<G> {
     }
 
     async fn acquire_within(&self, wait: Wait) -> Result<Guard<G>, AcquireError> {
-        let (claim, terms) = self.claim(wait)?;
-        let course = Course::start(&self.quorum, claim, terms).ok_or(AcquireError::ShuttingDown)?;
-        Guard::acquired(course).await
+        G::acquire(self, wait).await
     }
 
-    fn claim(&self, wait: Wait) -> Result<(Claim, Terms), AcquireError> {
-        let name = LockName::new(&self.name)?;
-        let label = checked_label(&self.label)?;
-        self.check_limits(wait)?;
-        let owner = self.quorum.new_owner()?;
+    /// How long to wait, counted from now.
+    pub(crate) fn patience(&self, wait: Wait) -> Patience {
         let now = self.quorum.clock.now();
-        let patience = match wait {
+        match wait {
             Wait::AtMost(wait) if wait.is_zero() => Patience::None,
             Wait::AtMost(wait) => Patience::Until { began: now, end: now.plus(wait) },
             Wait::Forever => Patience::Endless { began: now },
-        };
+        }
+    }
+
+    /// A claim on one name, by the settings of this lock.
+    pub(crate) fn claim(
+        &self,
+        name: LockName,
+        manner: Manner,
+        patience: Patience,
+    ) -> Result<(Claim, Terms), AcquireError> {
+        let label = checked_label(&self.label)?;
+        let owner = self.quorum.new_owner()?;
         let turn = match patience {
-            _ if self.unfair || !G::FENCED => Turn::Overtake,
+            _ if (self.unfair && !manner.in_order) || !manner.fenced => Turn::Overtake,
             Patience::Until { .. } | Patience::Endless { .. } if self.quorum.abilities.queues => {
                 Turn::InLine(Place { ticket: self.quorum.clock_guess(), lease: self.quorum.waiter_lease(self.ttl) })
             }
             _ => Turn::AfterOthers,
         };
-        let claim = Claim { name, owner, label, mode: G::MODE, ttl: self.ttl, turn, fenced: G::FENCED };
+        let claim = Claim {
+            name,
+            owner,
+            label,
+            mode: manner.mode,
+            ttl: self.ttl,
+            turn,
+            fenced: manner.fenced,
+            actor: self.actor.as_ref().map(Actor::id),
+            delay: self.delay,
+        };
         let margin = self.margin();
-        Ok((claim, Terms { patience, margin, max_hold: self.max_hold, automatic: !self.manual }))
+        let actor = self.actor.clone();
+        Ok((claim, Terms { patience, margin, max_hold: self.max_hold, automatic: !self.manual, actor }))
+    }
+
+    pub(crate) fn is_unfair(&self) -> bool {
+        self.unfair
+    }
+
+    /// All of several is there: from now on the user renews, if that was asked for.
+    pub(crate) fn hand_renewal_over(&self, shares: &[Share]) {
+        if self.manual {
+            shares.iter().for_each(Share::renew_by_hand);
+        }
     }
 
     fn margin(&self) -> Duration {
         self.loss_margin.unwrap_or(self.ttl / 10)
     }
 
-    fn check_limits(&self, wait: Wait) -> Result<(), Invalid> {
+    /// Whether all settings are good.
+    pub(crate) fn check(&self, wait: Wait) -> Result<(), Invalid> {
+        checked_label(&self.label)?;
         let abilities = &self.quorum.abilities;
         let (least, most) = (abilities.smallest_ttl, abilities.largest_ttl.unwrap_or(TTL_MAX).min(TTL_MAX));
         if self.ttl < least || self.ttl > most {
             let cure = format!("this store takes {least:?} to {most:?}; long work is the watchdog's business");
             return Err(Invalid::new("ttl", format!("{:?}", self.ttl), cure));
+        }
+        if self.delay > most - self.ttl {
+            let cure = format!("at most {:?}: with the ttl, this store takes {most:?}", most - self.ttl);
+            return Err(Invalid::new("lock_delay", format!("{:?}", self.delay), cure));
         }
         if self.margin() > self.ttl / 2 {
             let cure = format!("at most half of the ttl: {:?}", self.ttl / 2);
@@ -240,8 +354,9 @@ impl<G: Grant> Clone for Lock<G> {
         Self {
             quorum: self.quorum.clone(),
             name: self.name.clone(),
+            wanted: self.wanted.clone(),
             label: self.label.clone(),
-            grant: PhantomData,
+            actor: self.actor.clone(),
             ..*self
         }
     }

@@ -1,23 +1,25 @@
 //! A connection to where locks live.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::poll_fn;
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use crate::clock::Alarm;
-use crate::error::{RenewError, StoreError, StoreErrorKind};
+use crate::bell::Bell;
+use crate::error::{Invalid, RenewError, StoreError, StoreErrorKind};
 use crate::event::{Event, Feed};
 use crate::fence::FenceError;
-use crate::grant::Grant;
+use crate::grant::{Permit, Single};
 use crate::guard::Guard;
+use crate::kinds::{Names, Permits};
 use crate::lease::Lease;
 use crate::lock::Lock;
-use crate::name::LockName;
+use crate::name::{LockName, checked_note};
 use crate::quorum::Quorum;
-use crate::state::{Holder, LockState};
+use crate::state::{Holder, LockState, YieldRequest};
 use crate::token::FencingToken;
 
 /// How many locks a listing fetches at a time.
@@ -60,11 +62,51 @@ impl Locks {
 
     /// The lock with this name. It holds nothing until acquired.
     pub fn lock(&self, name: impl Into<String>) -> Lock {
-        Lock::new(self.quorum.clone(), &self.defaults, name.into())
+        Lock::new(self.quorum.clone(), &self.defaults, name.into(), ())
+    }
+
+    /// Several locks at once, all or nothing, in one time budget: no order to remember, and no deadlock with others who
+    /// take theirs so. 1 to 256 names, each once.
+    ///
+    /// All are tried at once. If one is held, the others of a higher name are given back, and the rest is taken in the
+    /// order of names. With an [actor](Lock::by), names that it holds already are entered again.
+    ///
+    /// ```
+    /// # use fencepost_core::{Blocking, store};
+    /// # let locks = store::connect(|at| Ok(vec![store::Memory::new(at.clock)])).block()?;
+    /// let both = locks.all_of(["account/7", "account/3"]).acquire().block()?;
+    /// let (from, to) = (both.tokens()["account/7"], both.tokens()["account/3"]);
+    /// both.release().block()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn all_of<N: Into<String>>(&self, names: impl IntoIterator<Item = N>) -> Lock<BTreeMap<String, FencingToken>> {
+        let names: Vec<String> = names.into_iter().map(Into::into).collect();
+        Lock::new(self.quorum.clone(), &self.defaults, Names::title(&names), Names(names))
+    }
+
+    /// So many permits in all, 1 to 256, of which a guard has one, or as many as [`take`](Lock::take) says. Each is a
+    /// lock of its own, with a slot number, a token and an expiry; never more than so many are held at once, on any
+    /// back end. Who waits is served in order of arrival.
+    ///
+    /// Callers that disagree about the number share the lower slots: then never more than the largest number are held.
+    /// In a store the permits are locks named `NAME/permit#0`, `NAME/permit#1`, …, and whoever waits does so at
+    /// `NAME/permit#line`; a user's own lock cannot have such a name. `NAME` has at most 240 bytes.
+    ///
+    /// ```
+    /// # use fencepost_core::{Blocking, store};
+    /// # let locks = store::connect(|at| Ok(vec![store::Memory::new(at.clock)])).block()?;
+    /// let exports = locks.semaphore("exports", 2);
+    /// let (one, other) = (exports.acquire().block()?, exports.acquire().block()?);
+    /// assert_ne!(one.permit().slot, other.permit().slot);
+    /// assert!(exports.try_acquire().block()?.is_none(), "both permits are taken");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn semaphore(&self, name: impl Into<String>, permits: u32) -> Lock<Vec<Permit>> {
+        Lock::new(self.quorum.clone(), &self.defaults, name.into(), Permits { all: permits, take: 1 })
     }
 
     /// Takes over a leaked lease by renewing it. It is borrowed, so that after `Unknown` you can try again.
-    pub async fn adopt<G: Grant>(&self, lease: &Lease<G>) -> Result<Guard<G>, RenewError> {
+    pub async fn adopt<G: Single>(&self, lease: &Lease<G>) -> Result<Guard<G>, RenewError> {
         Guard::adopt(&self.quorum, &self.defaults, lease).await
     }
 
@@ -78,7 +120,7 @@ impl Locks {
         let (quorum, prefix): (_, Arc<str>) = (self.quorum.clone(), prefix.into());
         Feed::pages(move |after: Option<&LockState>| {
             let after = after.and_then(|state| LockName::new(&state.name).ok());
-            Box::pin(quorum.clone().list(prefix.clone(), after, PAGE))
+            Box::pin(quorum.clone().list(prefix.clone(), after, PAGE, false))
         })
     }
 
@@ -91,10 +133,34 @@ impl Locks {
         Ok(holder)
     }
 
+    /// Asks whoever holds it to let go. They see it as [`yield_requested`](Guard::yield_requested) with their next
+    /// renewal, at a third of their ttl, and decide. Answers who was asked; `None`: it was free. The request ends with
+    /// the hold it was meant for.
+    pub async fn ask_to_yield(&self, name: &str, note: &str) -> Result<Option<Holder>, StoreError> {
+        let name = checked(name, "ask_to_yield")?;
+        let note = checked_note(note).map_err(|invalid| refused(&invalid, "ask_to_yield"))?;
+        // Any number will do that is not the same twice; below 2^53 every store can write it.
+        let number = RandomState::new().hash_one(&*note) >> 11;
+        self.quorum.ask_to_yield(name, YieldRequest::new(number, &*self.defaults.label, &*note)).await
+    }
+
     /// "Is this the newest token granted?", for a resource that keeps no mark of its own.
     pub async fn check(&self, name: &str, token: FencingToken) -> Result<(), FenceError> {
         let seen = self.inspect(name).await?.last_token;
         Ok(seen.map_or(Ok(()), |seen| token.check(seen.as_i64()))?)
+    }
+
+    /// Each deadlock in order: the holder of a lock waits for the next lock, and that of the last for the first. Only
+    /// locks acquired [`by`](Lock::by) an actor can be seen in one.
+    ///
+    /// What is told has lasted over two looks, so it is no coincidence of two pictures. Of other processes the first
+    /// waiter of each lock is seen, and none without a place in line ([`unfair`](Lock::unfair),
+    /// [`unfenced`](Lock::unfenced)); of this connection all are.
+    ///
+    /// It asks for every lock that somebody waits for. On Redis that is a `SCAN` over all keys of the database on every
+    /// node, in steps of 1000 keys: about a second for a million keys, and other commands run in between.
+    pub async fn deadlocks(&self) -> Result<Vec<Vec<LockState>>, StoreError> {
+        self.quorum.deadlocks().await
     }
 
     /// What happens on this connection, from now on.
@@ -124,39 +190,23 @@ impl Locks {
     #[must_use = "names in the answer stay locked until their ttl ends"]
     pub async fn shutdown(&self, timeout: Duration) -> Vec<String> {
         let clock = &self.quorum.clock;
-        let bell = Arc::new(Bell::default());
-        let target: Arc<dyn Alarm> = bell.clone();
-        let alarm = clock.alarm(clock.now().plus(timeout), Arc::downgrade(&target));
+        let bell = Bell::at(clock, clock.now().plus(timeout));
         self.quorum.close();
-        let left = poll_fn(|context| {
-            *bell.waker.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(context.waker().clone());
-            let rung = bell.rung.load(Ordering::SeqCst);
+        poll_fn(|context| {
+            let rung = bell.has_rung(context);
             let left = self.quorum.leaving(context.waker());
             if left.is_empty() || rung { Poll::Ready(left) } else { Poll::Pending }
-        });
-        let left = left.await;
-        clock.cancel(alarm);
-        left
-    }
-}
-
-#[derive(Default)]
-struct Bell {
-    rung: AtomicBool,
-    waker: std::sync::Mutex<Option<std::task::Waker>>,
-}
-
-impl Alarm for Bell {
-    fn ring(self: Arc<Self>) {
-        self.rung.store(true, Ordering::SeqCst);
-        let waker = self.waker.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
-        waker.into_iter().for_each(std::task::Waker::wake);
+        })
+        .await
     }
 }
 
 fn checked(name: &str, operation: &'static str) -> Result<LockName, StoreError> {
-    LockName::new(name)
-        .map_err(|invalid| StoreError::new(StoreErrorKind::Misconfigured, operation, invalid.to_string()))
+    LockName::new(name).map_err(|invalid| refused(&invalid, operation))
+}
+
+fn refused(invalid: &Invalid, operation: &'static str) -> StoreError {
+    StoreError::new(StoreErrorKind::Misconfigured, operation, invalid.to_string())
 }
 
 impl fmt::Debug for Locks {

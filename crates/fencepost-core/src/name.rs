@@ -7,6 +7,12 @@ use crate::error::Invalid;
 
 /// The longest name, in bytes.
 pub(crate) const NAME_BYTES_MAX: usize = 255;
+/// The longest name of a semaphore: its permits have longer ones.
+const SEMAPHORE_BYTES_MAX: usize = 240;
+/// Between the name of a semaphore and its part.
+const PERMIT: &str = "/permit#";
+/// The part that is no permit.
+const GATE: &str = "line";
 /// The longest label, in bytes.
 pub(crate) const LABEL_BYTES_MAX: usize = 255;
 
@@ -22,6 +28,39 @@ impl LockName {
             return Err(Invalid::new("name", "", "give the lock a name of 1 to 255 bytes"));
         }
         checked("name", name, NAME_BYTES_MAX).map(Self)
+    }
+
+    /// A name that a user gave: the locks behind a semaphore have names of their own.
+    pub(crate) fn of_user(name: impl AsRef<str>) -> Result<Self, Invalid> {
+        let name = Self::new(name)?;
+        let ending = name.as_str().rsplit_once(PERMIT).map(|(_, ending)| ending);
+        let is_permit = |ending: &str| !ending.is_empty() && ending.bytes().all(|byte| byte.is_ascii_digit());
+        match ending {
+            Some(ending) if ending == GATE || is_permit(ending) => {
+                let cure = "it names a part of a semaphore: use `semaphore` for that, else another ending";
+                Err(Invalid::new("name", name.as_str(), cure))
+            }
+            _ => Ok(name),
+        }
+    }
+
+    /// The lock behind one permit of a semaphore.
+    pub(crate) fn permit(semaphore: &str, slot: u32) -> Result<Self, Invalid> {
+        Self::part(semaphore, &slot.to_string())
+    }
+
+    /// The lock in whose line those wait who found no permit.
+    pub(crate) fn gate(semaphore: &str) -> Result<Self, Invalid> {
+        Self::part(semaphore, GATE)
+    }
+
+    fn part(semaphore: &str, part: &str) -> Result<Self, Invalid> {
+        let name = Self::of_user(semaphore)?;
+        if name.as_str().len() > SEMAPHORE_BYTES_MAX {
+            let cure = format!("it has {} bytes: a semaphore's has at most {SEMAPHORE_BYTES_MAX}", name.as_str().len());
+            return Err(Invalid::new("name", semaphore, cure));
+        }
+        Self::new(format!("{name}{PERMIT}{part}"))
     }
 
     /// The name as text.
@@ -45,6 +84,10 @@ impl fmt::Debug for LockName {
 /// Checks a label: who holds or waits, for people to read. It may be empty.
 pub(crate) fn checked_label(label: &str) -> Result<Arc<str>, Invalid> {
     checked("label", label, LABEL_BYTES_MAX)
+}
+
+pub(crate) fn checked_note(note: &str) -> Result<Arc<str>, Invalid> {
+    checked("note", note, LABEL_BYTES_MAX)
 }
 
 fn checked(field: &'static str, text: &str, bytes_max: usize) -> Result<Arc<str>, Invalid> {
@@ -126,6 +169,21 @@ mod tests {
         for good in ["a", "order/42", "ünïcode ✓", "{braces}", "a b", &"x".repeat(255)] {
             assert_eq!(LockName::new(good).expect("valid").as_str(), good);
         }
+    }
+
+    #[test]
+    fn the_parts_of_a_semaphore_are_no_users_locks() {
+        for name in ["a", "issue#5", "a/permit#", "a/permit#x", "a/permit#3x", "/permit#3/b"] {
+            assert_eq!(LockName::of_user(name).expect("valid").as_str(), name);
+        }
+        let parts = [LockName::permit("a", 3), LockName::gate("a")].map(|part| part.expect("valid"));
+        assert_eq!(parts.each_ref().map(LockName::as_str), ["a/permit#3", "a/permit#line"]);
+        for part in parts {
+            assert_eq!(LockName::of_user(part.as_str()).expect_err("refused").field, "name");
+            assert!(LockName::permit(part.as_str(), 0).is_err(), "no semaphore inside a semaphore");
+        }
+        assert!(LockName::permit(&"x".repeat(240), 255).is_ok());
+        assert_eq!(LockName::gate(&"x".repeat(241)).expect_err("refused").field, "name");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::actor::ActorId;
 use crate::error::round;
 use crate::token::FencingToken;
 
@@ -39,14 +40,16 @@ pub struct Holder {
     pub shared: bool,
     /// Since when.
     pub held_for: Option<Duration>,
-    /// When the store will forget them, unless they renew.
+    /// When the store will forget them, unless they renew; a lock delay is part of it.
     pub expires_in: Option<Duration>,
+    /// On whose behalf, if they said so.
+    pub actor: Option<ActorId>,
 }
 
 impl Holder {
     /// A holder of whom only the label is known.
     pub fn new(label: impl Into<String>) -> Self {
-        Self { label: label.into(), token: None, shared: false, held_for: None, expires_in: None }
+        Self { label: label.into(), token: None, shared: false, held_for: None, expires_in: None, actor: None }
     }
 }
 
@@ -63,6 +66,38 @@ impl fmt::Display for Holder {
     }
 }
 
+/// Somebody asks a holder to let go. The holder decides.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct YieldRequest {
+    /// Who asks.
+    pub by: String,
+    /// What they have to say.
+    pub note: String,
+    /// Tells two requests apart.
+    number: u64,
+}
+
+impl YieldRequest {
+    /// A request with a number below 2^53 that tells it from others.
+    pub fn new(number: u64, by: impl Into<String>, note: impl Into<String>) -> Self {
+        Self { by: by.into(), note: note.into(), number }
+    }
+
+    /// What tells it from others.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+}
+
+impl fmt::Display for YieldRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.by.is_empty() { "somebody without a label" } else { &self.by })?;
+        f.write_str(" asks to yield")?;
+        if self.note.is_empty() { Ok(()) } else { write!(f, ": {}", self.note) }
+    }
+}
+
 /// Who is in line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -73,11 +108,13 @@ pub struct Waiter {
     pub shared: bool,
     /// For how long.
     pub waited: Duration,
+    /// On whose behalf, if they said so.
+    pub actor: Option<ActorId>,
 }
 
 impl Waiter {
     /// One in line.
     pub fn new(label: impl Into<String>, shared: bool, waited: Duration) -> Self {
-        Self { label: label.into(), shared, waited }
+        Self { label: label.into(), shared, waited, actor: None }
     }
 }

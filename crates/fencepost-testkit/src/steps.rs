@@ -55,5 +55,7 @@ pub fn claim(label: &str, ticket: Option<FencingToken>) -> Arc<Claim> {
         ttl: Duration::from_secs(30),
         turn: ticket.map_or(Turn::AfterOthers, place),
         fenced: true,
+        actor: None,
+        delay: Duration::ZERO,
     })
 }

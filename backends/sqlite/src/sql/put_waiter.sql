@@ -1,2 +1,2 @@
-INSERT OR REPLACE INTO waiters (name, owner, ticket, shared, label, since_ns, until_ns, lease_ns, attempt, inbox)
-VALUES (:name, :owner, :ticket, :shared, :label, :since_ns, :until_ns, :lease_ns, :attempt, :inbox)
+INSERT OR REPLACE INTO waiters (name, owner, ticket, shared, label, since_ns, until_ns, lease_ns, attempt, inbox, actor)
+VALUES (:name, :owner, :ticket, :shared, :label, :since_ns, :until_ns, :lease_ns, :attempt, :inbox, :actor)

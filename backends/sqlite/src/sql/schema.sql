@@ -1,4 +1,4 @@
--- Version 1. Moments are nanoseconds of the machine's boot clock and mean nothing under another boot id.
+-- Version 3. Moments are nanoseconds of the machine's boot clock and mean nothing under another boot id.
 CREATE TABLE meta (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     boot_id TEXT NOT NULL,
@@ -20,6 +20,12 @@ CREATE TABLE holders (
     since_ns INTEGER NOT NULL,
     until_ns INTEGER NOT NULL,
     attempt INTEGER NOT NULL,
+    -- On whose behalf, for finding deadlocks.
+    actor TEXT,
+    -- Who asked them to let go.
+    ask_number INTEGER,
+    ask_by TEXT,
+    ask_note TEXT,
     PRIMARY KEY (name, owner)
 ) STRICT, WITHOUT ROWID;
 
@@ -31,10 +37,12 @@ CREATE TABLE waiters (
     label TEXT NOT NULL,
     since_ns INTEGER NOT NULL,
     until_ns INTEGER NOT NULL,
+    -- How long a grant is kept that is handed over to it.
     lease_ns INTEGER NOT NULL,
     attempt INTEGER NOT NULL,
     -- The socket in the wake folder where its process listens; none if that process polls.
     inbox TEXT,
+    actor TEXT,
     PRIMARY KEY (name, owner)
 ) STRICT, WITHOUT ROWID;
 

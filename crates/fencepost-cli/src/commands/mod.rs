@@ -3,6 +3,7 @@
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod config;
+pub(crate) mod deadlocks;
 pub(crate) mod init;
 pub(crate) mod ls;
 pub(crate) mod man;

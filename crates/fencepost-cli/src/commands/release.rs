@@ -1,4 +1,4 @@
-//! `fencepost release --force`: ends somebody's hold.
+//! `fencepost release --force`: ends somebody's hold. `--ask` only asks for it.
 
 use fencepost::Blocking;
 use serde::Serialize;
@@ -18,15 +18,18 @@ struct Released {
 pub(crate) fn release(arguments: &Release, settings: &Settings) -> Result<ExitCode, Failure> {
     let name = &arguments.name;
     checked_name(name)?;
-    if !arguments.force {
-        let why = "release takes a lock away from whoever has it, and their command is ended; say --force if you mean \
-                   it (a run releases its own lock when its command ends)";
-        return Err(Failure::new(ExitCode::USAGE, why));
-    }
-    let holder = settings.open()?.force_release(name, &arguments.reason).block()?;
+    let (done, holder) = match (arguments.force, arguments.ask) {
+        (true, _) => ("is released", settings.open()?.force_release(name, &arguments.reason).block()?),
+        (_, true) => ("was asked for", settings.open()?.ask_to_yield(name, &arguments.note).block()?),
+        (false, false) => {
+            let why = "release takes a lock away from whoever has it, and their command is ended; say --force if you \
+                       mean it, or --ask to leave it to them (a run releases its own lock when its command ends)";
+            return Err(Failure::new(ExitCode::USAGE, why));
+        }
+    };
     let data = Released { name: name.clone(), holder: holder.as_ref().map(HolderData::from) };
     settings.output.answer(data, || match &holder {
-        Some(holder) => format!("{name} was held by {holder}; it is released"),
+        Some(holder) => format!("{name} was held by {holder}; it {done}"),
         None => format!("{name} was free"),
     })?;
     Ok(ExitCode::DONE)

@@ -5,14 +5,14 @@ use std::time::{Duration, Instant, SystemTime};
 
 use fencepost::config::{Setting, Source};
 use fencepost::store::Clock;
-use fencepost::{AcquireError, Blocking, Invalid, Lock, Locks, LossReason, ReleaseOutcome};
+use fencepost::{AcquireError, Actor, Blocking, Grant, Invalid, Lock, Locks, LossReason, ReleaseOutcome};
 use nix::sys::signal::Signal;
 
 use crate::args::{OnLost, Run};
 use crate::child::{self, End, LeaseWatch, Message, Supervisor, reserve, signals};
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
-use crate::held::{Held, OuterHold, Told};
+use crate::held::{self, Held, OuterHold, Told};
 use crate::hold::{Hold, Request};
 use crate::output::say;
 use crate::report::{Outcome, Record, Report, ms};
@@ -48,6 +48,7 @@ struct Session<'a> {
     sender: Sender<Message>,
     inbox: Receiver<Message>,
     outer: Held,
+    actor: Actor,
 }
 
 impl<'a> Session<'a> {
@@ -56,14 +57,20 @@ impl<'a> Session<'a> {
         signals::listen(sender.clone()).map_err(|error| Failure::ours("cannot listen to signals", error))?;
         let clock = Clock::system().map_err(|error| Failure::ours("cannot start the clock", error))?;
         let ttl = settings.config.ttl.value;
-        let watch = LeaseWatch::new(clock.clone(), ttl, margin(arguments, ttl), sender.clone());
+        let watch = LeaseWatch::new(clock.clone(), ttl, margin(arguments, ttl), sender.clone(), settings.output);
         record.outcome = Outcome::StoreError;
         let locks = settings.connect().observer(watch).block()?;
-        Ok(Self { arguments, settings, record, clock, locks, sender, inbox, outer: Held::from_environment() })
+        let (outer, actor) = (Held::from_environment(), held::actor());
+        let actor = if arguments.fail_on_deadlock { actor.fail_on_deadlock() } else { actor };
+        Ok(Self { arguments, settings, record, clock, locks, sender, inbox, outer, actor })
     }
 
     fn run(mut self) -> Result<ExitCode, Failure> {
-        match self.outer.find(&self.arguments.name, &self.locks)? {
+        let outer = match self.arguments.permits {
+            Some(_) => None,
+            None => self.outer.find(&self.arguments.name, &self.locks)?,
+        };
+        match outer {
             Some(outer) => self.run_inside(&outer),
             None => self.run_alone(),
         }
@@ -89,14 +96,16 @@ impl<'a> Session<'a> {
         let hold = self.obtain();
         self.record.waited(asked.elapsed());
         let hold = hold?;
-        let (name, token) = (&self.arguments.name, hold.token());
+        let (name, token) = (&self.arguments.name, hold.token.clone());
         let waited = asked.elapsed();
         self.settings.output.detail(|| format!("acquired {name}, token {token}, waited {} ms", ms(waited)));
         self.record.token = Some(token.clone());
+        self.record.slot.clone_from(&hold.slot);
         let held = Instant::now();
         let expires_at = SystemTime::now() + hold.remaining();
         let expires_at = Some(humantime::format_rfc3339_millis(expires_at).to_string());
-        let told = Told { name: name.clone(), token, owner: Some(hold.expose_owner()), expires_at };
+        let (owner, slot) = (Some(hold.expose_owner()), hold.slot.clone());
+        let told = Told { name: name.clone(), token, owner, expires_at, slot };
         let end = match hold.ensure_held() {
             Ok(()) => self.run_command(&told, &|| hold.ensure_held()),
             Err(reason) => Ok(End { code: ExitCode::LOST, lost: Some(reason) }),
@@ -121,7 +130,7 @@ impl<'a> Session<'a> {
     }
 
     fn obtain(&mut self) -> Result<Hold, Failure> {
-        let request = Request { lock: self.lock(), shared: self.arguments.shared };
+        let request = self.request();
         let sender = self.sender.clone();
         let acquire = move || {
             // After an interruption that took too long nobody waits for the answer.
@@ -129,10 +138,15 @@ impl<'a> Session<'a> {
         };
         let thread = std::thread::Builder::new().name("acquire".into()).spawn(acquire);
         thread.map_err(|error| Failure::ours("cannot start a thread", error))?;
+        let mut waiting = false;
         loop {
             match self.inbox.recv() {
                 Ok(Message::Acquired(answer)) => return answer.map_err(|error| self.not_obtained(error)),
-                Ok(Message::Waiting) => self.settings.output.detail(|| format!("waiting for {}", self.arguments.name)),
+                Ok(Message::Waiting) if waiting => {}
+                Ok(Message::Waiting) => {
+                    waiting = true;
+                    self.settings.output.detail(|| format!("waiting for {}", self.arguments.name));
+                }
                 Ok(Message::Signal(Signal::SIGCHLD) | Message::Lost(_)) => {}
                 Ok(Message::Signal(signal)) => return Err(self.interrupted(signal)),
                 Err(_) => unreachable!("BUG: this session keeps a sender"),
@@ -140,10 +154,22 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn lock(&self) -> Lock {
-        let Run { name, wait, no_wait, label, max_hold, unfair, .. } = self.arguments;
+    fn request(&self) -> Request {
+        let Run { name, shared, permits, take, .. } = self.arguments;
+        match *permits {
+            Some(permits) => {
+                let semaphore = self.locks.semaphore(name, permits).take(take.unwrap_or(1));
+                Request::Permits(self.with_settings(semaphore))
+            }
+            None if *shared => Request::Shared(self.with_settings(self.locks.lock(name))),
+            None => Request::Exclusive(self.with_settings(self.locks.lock(name))),
+        }
+    }
+
+    fn with_settings<G: Grant>(&self, lock: Lock<G>) -> Lock<G> {
+        let Run { wait, no_wait, label, max_hold, lock_delay, unfair, .. } = self.arguments;
         let ttl = self.settings.config.ttl.value;
-        let mut lock = self.locks.lock(name).ttl(ttl).loss_margin(margin(self.arguments, ttl));
+        let mut lock = lock.ttl(ttl).loss_margin(margin(self.arguments, ttl)).by(&self.actor);
         lock = match wait {
             Some(wait) => lock.wait_at_most(*wait),
             None if *no_wait => lock.wait_at_most(Duration::ZERO),
@@ -155,12 +181,15 @@ impl<'a> Session<'a> {
         if let Some(limit) = max_hold {
             lock = lock.max_hold(*limit);
         }
+        if let Some(delay) = lock_delay {
+            lock = lock.lock_delay(*delay);
+        }
         if *unfair { lock.unfair() } else { lock }
     }
 
     fn not_obtained(&mut self, error: AcquireError) -> Failure {
         match error {
-            AcquireError::Busy { .. } => {
+            AcquireError::Busy { .. } | AcquireError::Deadlock { .. } => {
                 self.record.outcome = Outcome::NotObtained;
                 let code = ExitCode(self.arguments.conflict_exit_code);
                 match self.settings.output.quiet {
@@ -186,6 +215,9 @@ impl<'a> Session<'a> {
                 invalid.value = humantime::format_duration(asked).to_string();
             }
             ("max_hold", _) => invalid.field = "--max-hold",
+            ("permits", _) => invalid.field = "--permits",
+            ("take", _) => invalid.field = "--take",
+            ("lock_delay", _) => invalid.field = "--lock-delay",
             ("wait_at_most", _) => {
                 (invalid.field, invalid.cure) = ("--wait", "without it a run waits for as long as it takes".into());
             }
@@ -213,7 +245,7 @@ impl<'a> Session<'a> {
     }
 
     fn run_command(&self, told: &Told, still_held: &dyn Fn() -> Result<(), LossReason>) -> Result<End, Failure> {
-        let leader = child::start(&self.arguments.command, &told.variables(&self.outer))
+        let leader = child::start(&self.arguments.command, &told.variables(&self.outer, &self.actor))
             .map_err(|error| Failure::ours("cannot start the command", error))?;
         Ok(Supervisor::new(leader, &self.inbox, self.clock.clone(), self.arguments.on_lost, still_held).watch())
     }

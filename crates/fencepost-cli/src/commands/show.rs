@@ -1,8 +1,9 @@
 //! `fencepost show`: who has a lock, who is in line.
 
-use fencepost::{Blocking, LockState};
+use fencepost::{Blocking, Holder, LockState, Locks, Waiter};
+use serde::Serialize;
 
-use super::state::{StateData, mode, or_dash, span, token};
+use super::state::{StateData, WaiterData, mode, or_dash, span, token};
 use crate::args::Show;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
@@ -11,9 +12,73 @@ use crate::settings::{Settings, checked_name};
 
 pub(crate) fn show(arguments: &Show, settings: &Settings) -> Result<ExitCode, Failure> {
     checked_name(&arguments.name)?;
-    let state = settings.open()?.inspect(&arguments.name).block()?;
-    settings.output.answer(StateData::from(&state), || text(&state))?;
+    let locks = settings.open()?;
+    match arguments.permits {
+        Some(permits) => {
+            let semaphore = Semaphore::inspect(&locks, &arguments.name, permits)?;
+            settings.output.answer(SemaphoreData::from(&semaphore), || semaphore.text())?;
+        }
+        None => {
+            let state = locks.inspect(&arguments.name).block()?;
+            settings.output.answer(StateData::from(&state), || text(&state))?;
+        }
+    }
     Ok(ExitCode::DONE)
+}
+
+/// A semaphore: a lock per permit, and one in whose line those wait who found none.
+struct Semaphore {
+    name: String,
+    slots: Vec<LockState>,
+    waiters: Vec<Waiter>,
+}
+
+#[derive(Serialize)]
+struct SemaphoreData<'a> {
+    name: &'a str,
+    slots: Vec<StateData>,
+    waiters: Vec<WaiterData>,
+}
+
+impl Semaphore {
+    fn inspect(locks: &Locks, name: &str, permits: u32) -> Result<Self, Failure> {
+        let slots = (0..permits).map(|slot| locks.inspect(&format!("{name}/permit#{slot}")).block());
+        let slots = slots.collect::<Result<Vec<_>, _>>()?;
+        let gate = locks.inspect(&format!("{name}/permit#line")).block()?;
+        // Who has the gate stands in the lines of the slots; the others come after.
+        let at_slots = slots.iter().map(|slot| &slot.waiters).max_by_key(|waiters| waiters.len());
+        let waiters = at_slots.into_iter().flatten().chain(&gate.waiters).cloned().collect();
+        Ok(Self { name: name.to_owned(), slots, waiters })
+    }
+
+    fn text(&self) -> String {
+        let held = self.slots.iter().filter(|slot| !slot.holders.is_empty()).count();
+        let mut text = format!("{}: {held} of {} permits held\n\n", self.name, self.slots.len());
+        let rows = self.slots.iter().enumerate().map(|(slot, state)| {
+            let holder = state.holders.first();
+            let holder_text = |text: fn(&Holder) -> Option<String>| or_dash(holder.and_then(text), |text| text);
+            vec![
+                slot.to_string(),
+                holder_text(|holder| Some(holder.label.clone())),
+                holder_text(token),
+                holder_text(|holder| holder.held_for.map(span)),
+                holder_text(|holder| holder.expires_in.map(span)),
+            ]
+        });
+        text.push_str(&table(&["SLOT", "HOLDER", "TOKEN", "HELD", "EXPIRES IN"], rows.collect()));
+        text.push_str(&line(&self.waiters));
+        text
+    }
+}
+
+impl<'a> From<&'a Semaphore> for SemaphoreData<'a> {
+    fn from(semaphore: &'a Semaphore) -> Self {
+        Self {
+            name: &semaphore.name,
+            slots: semaphore.slots.iter().map(StateData::from).collect(),
+            waiters: semaphore.waiters.iter().map(WaiterData::from).collect(),
+        }
+    }
 }
 
 fn text(state: &LockState) -> String {
@@ -29,12 +94,17 @@ fn text(state: &LockState) -> String {
         text.push('\n');
         text.push_str(&table(&["HOLDER", "MODE", "TOKEN", "HELD", "EXPIRES IN"], rows.collect()));
     }
-    if !state.waiters.is_empty() {
-        let rows = state.waiters.iter().enumerate().map(|(place, waiter)| {
-            vec![(place + 1).to_string(), waiter.label.clone(), mode(waiter.shared), span(waiter.waited)]
-        });
-        text.push('\n');
-        text.push_str(&table(&["PLACE", "WAITING", "MODE", "WAITED"], rows.collect()));
-    }
+    text.push_str(&line(&state.waiters));
     text
+}
+
+/// Who is in line; nothing if nobody is.
+fn line(waiters: &[Waiter]) -> String {
+    if waiters.is_empty() {
+        return String::new();
+    }
+    let rows = waiters.iter().enumerate().map(|(place, waiter)| {
+        vec![(place + 1).to_string(), waiter.label.clone(), mode(waiter.shared), span(waiter.waited)]
+    });
+    format!("\n{}", table(&["PLACE", "WAITING", "MODE", "WAITED"], rows.collect()))
 }

@@ -22,13 +22,15 @@ pub(super) struct HolderData {
     shared: bool,
     held_for_ms: Option<u64>,
     expires_in_ms: Option<u64>,
+    actor: Option<String>,
 }
 
 #[derive(Serialize)]
-struct WaiterData {
+pub(super) struct WaiterData {
     label: String,
     shared: bool,
     waited_ms: u64,
+    actor: Option<String>,
 }
 
 impl From<&LockState> for StateData {
@@ -50,13 +52,19 @@ impl From<&Holder> for HolderData {
             shared: holder.shared,
             held_for_ms: holder.held_for.map(ms),
             expires_in_ms: holder.expires_in.map(ms),
+            actor: holder.actor.map(|actor| actor.to_string()),
         }
     }
 }
 
 impl From<&Waiter> for WaiterData {
     fn from(waiter: &Waiter) -> Self {
-        Self { label: waiter.label.clone(), shared: waiter.shared, waited_ms: ms(waiter.waited) }
+        Self {
+            label: waiter.label.clone(),
+            shared: waiter.shared,
+            waited_ms: ms(waiter.waited),
+            actor: waiter.actor.map(|actor| actor.to_string()),
+        }
     }
 }
 

@@ -2,9 +2,11 @@
 
 mod bad_input;
 mod configuration;
+mod deadlocks;
 mod generated;
 mod loss;
 mod nesting;
+mod permits;
 mod queries;
 mod redis;
 mod run;

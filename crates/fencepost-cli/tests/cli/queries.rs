@@ -70,6 +70,20 @@ fn release_asks_for_force() {
 }
 
 #[test]
+fn a_run_hears_who_asks_for_its_lock_and_goes_on() {
+    let place = Place::new();
+    assert_eq!(place.fencepost(["release", "--ask", "a"]).end().with_code(0).stdout, "a was free\n");
+    let mut holder = place.run(&["--ttl", "1s", "--label", "job 1", "a"], &HOLD).start_until_it_says("held");
+    let ask = ["release", "--ask", "--note", "the disk is full", "a"];
+    let asked = place.fencepost(ask).set("FENCEPOST_LABEL", "operator").end().with_code(0);
+    assert!(asked.stdout.starts_with("a was held by job 1") && asked.stdout.ends_with("asked for\n"), "{asked:?}");
+    holder.until_it_notes("a: operator asks to yield: the disk is full");
+    assert!(!place.is_free("a"), "it decides");
+    holder.let_go().with_code(0);
+    place.fencepost(["release", "--ask", "--force", "a"]).end().with_code(2);
+}
+
+#[test]
 fn check_tells_a_stale_token_from_the_newest() {
     let place = Place::new();
     let token = || place.run(&["a"], &["sh", "-c", "echo $FENCEPOST_TOKEN"]).end().stdout.trim().to_owned();

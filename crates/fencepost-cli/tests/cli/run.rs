@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::support::{HOLD, PROGRAM, Place};
@@ -164,4 +165,18 @@ fn twenty_at_once_count_to_twenty_with_rising_tokens() {
     let tokens: Vec<u64> = place.read("t").lines().map(|line| line.parse().expect("digits")).collect();
     assert_eq!(tokens.len(), 20);
     assert!(tokens.windows(2).all(|pair| pair[0] < pair[1]), "{tokens:?}");
+}
+
+#[test]
+fn a_lock_with_a_delay_rests_after_a_crash_and_not_after_a_clean_end() {
+    let place = Place::new();
+    let flags = ["--ttl", "300ms", "--lock-delay", "700ms", "a"];
+    place.run(&flags, &["true"]).end().with_code(0);
+    place.run(&["-n", "a"], &["true"]).end().with_code(0);
+    let crashing = place.run(&flags, &HOLD).start_until_it_says("held");
+    let crashed = std::time::Instant::now();
+    crashing.signal(Signal::SIGKILL);
+    place.run(&["a"], &["true"]).end().with_code(0);
+    assert!(crashed.elapsed() >= std::time::Duration::from_millis(700), "after {:?}", crashed.elapsed());
+    place.run(&["--lock-delay", "48h", "a"], &["true"]).end().with_code(2).saying("--lock-delay");
 }

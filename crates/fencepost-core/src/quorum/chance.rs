@@ -39,13 +39,18 @@ impl Chance {
     }
 
     pub(super) fn below(&self, limit: Duration) -> Duration {
+        let nanos = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+        Duration::from_nanos(self.number(nanos))
+    }
+
+    /// A number below the limit; 0 if that is 0.
+    pub(super) fn number(&self, limit: u64) -> u64 {
         let state = match self {
             Self::System { spread } => spread,
             #[cfg(feature = "test-util")]
             Self::Seed(state) => state,
         };
-        let nanos = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX).max(1);
-        Duration::from_nanos(roll(state) % nanos)
+        roll(state) % limit.max(1)
     }
 }
 

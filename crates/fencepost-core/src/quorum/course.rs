@@ -13,7 +13,7 @@ use super::{Effect, Quorum, Requests, Scene};
 use crate::clock::{Alarm, AlarmId, Moment};
 use crate::error::{AcquireError, LossReason, Lost, NodeVote, ReleaseOutcome, RenewError, StoreError, Vote};
 use crate::event::EventKind;
-use crate::state::Holder;
+use crate::state::{Holder, Waiter, YieldRequest};
 use crate::store::{Claim, Event, Listening, Mailbox, Mode, Post, Proposal, Reply, Then};
 use crate::token::FencingToken;
 
@@ -24,8 +24,8 @@ pub(crate) type Won = (FencingToken, Vec<(Duration, Vote)>);
 pub(crate) struct Course {
     pub(crate) id: u64,
     pub(crate) claim: Arc<Claim>,
-    quorum: Arc<Quorum>,
-    terms: Terms,
+    pub(super) quorum: Arc<Quorum>,
+    pub(super) terms: Terms,
     inbox: Mutex<Inbox>,
     state: Mutex<State>,
     /// Who goes with our release, and which of its requests that is.
@@ -52,6 +52,8 @@ enum Input {
     Leave,
     /// Forget the claim without releasing it: its lease goes on as data.
     Abandon,
+    /// From now on the user renews.
+    ByHand,
     /// No more waiting: the connection is shutting down.
     Stop,
 }
@@ -87,14 +89,15 @@ impl Course {
     /// Starts to acquire. `None`: shutting down.
     pub(crate) fn start(quorum: &Arc<Quorum>, claim: Claim, terms: Terms) -> Option<Arc<Self>> {
         let course = Self::enrol(quorum, claim, terms)?;
-        course.tell(EventKind::Asked);
-        let first = course.claim.place().is_none() || quorum.line.enter(&course);
-        if first {
-            course.push(Input::Begin);
-        } else {
-            course.push(Input::Tick);
-        }
+        course.begin();
         Some(course)
+    }
+
+    /// Starts what was only enrolled.
+    pub(crate) fn begin(self: &Arc<Self>) {
+        self.tell(EventKind::Asked);
+        let first = self.claim.place().is_none() || self.quorum.line.enter(self);
+        self.push(if first { Input::Begin } else { Input::Tick });
     }
 
     /// Takes over a lease that is already there, by renewing it. `None`: shutting down.
@@ -121,7 +124,8 @@ impl Course {
         Some(course)
     }
 
-    fn enrol(quorum: &Arc<Quorum>, claim: Claim, terms: Terms) -> Option<Arc<Self>> {
+    /// Makes a claim known and asks nobody yet. `None`: shutting down.
+    pub(crate) fn enrol(quorum: &Arc<Quorum>, claim: Claim, terms: Terms) -> Option<Arc<Self>> {
         let state = State {
             life: Life { phase: Phase::Lined, refusal: None, won: None, lost: None },
             requests: Requests::default(),
@@ -138,8 +142,8 @@ impl Course {
     }
 
     fn upkeep(&self) -> Upkeep {
-        let Terms { margin, max_hold, automatic, .. } = self.terms;
-        Upkeep { margin, max_hold, automatic }
+        let Terms { margin, max_hold, automatic, ref actor, .. } = self.terms;
+        Upkeep { margin, max_hold, automatic, actor: actor.clone() }
     }
 
     /// The end of the acquisition.
@@ -154,11 +158,68 @@ impl Course {
         }
     }
 
+    /// The end of the acquisition for one that joined it, and whose own wait may be over.
+    pub(crate) fn poll_joined(&self, is_over: bool, context: &Context<'_>) -> Poll<Result<(), AcquireError>> {
+        let acquired = self.poll_acquired(context);
+        let waits = match &self.state().life.phase {
+            Phase::Lined => true,
+            Phase::Pursuing(pursuit) => pursuit.waiting,
+            _ => false,
+        };
+        if acquired.is_pending() && is_over && waits {
+            return Poll::Ready(Err(AcquireError::Busy { waited: Duration::ZERO, holder: self.holder() }));
+        }
+        acquired
+    }
+
+    /// It is held, or may come to be: one more hold can rest on it.
+    pub(crate) fn can_be_joined(&self) -> bool {
+        let state = self.state();
+        match &state.life.phase {
+            Phase::Lined | Phase::Pursuing(_) => state.life.refusal.is_none(),
+            Phase::Held(hold) => !hold.is_lost(self.quorum.clock.now()),
+            Phase::Leaving(_) | Phase::Done(_) => false,
+        }
+    }
+
+    /// Others come first. Pending too once the acquisition has ended.
+    pub(crate) fn poll_waiting(&self, context: &Context<'_>) -> Poll<()> {
+        let mut state = self.state();
+        match &state.life.phase {
+            Phase::Lined => Poll::Ready(()),
+            Phase::Pursuing(pursuit) if pursuit.waiting => Poll::Ready(()),
+            _ => state.wait(context),
+        }
+    }
+
+    /// Who waits here without a place in any store's line.
+    pub(super) fn waits_unseen(&self) -> Option<Waiter> {
+        let waits = match &self.state().life.phase {
+            Phase::Lined => true,
+            Phase::Pursuing(pursuit) => pursuit.waiting && self.claim.place().is_none(),
+            Phase::Held(_) | Phase::Leaving(_) | Phase::Done(_) => false,
+        };
+        let waited = self.terms.patience.waited(self.quorum.clock.now());
+        let mut waiter = Waiter::new(&*self.claim.label, self.claim.mode == Mode::Shared, waited);
+        waiter.actor = self.claim.actor;
+        (waits && waiter.actor.is_some()).then_some(waiter)
+    }
+
     /// The end of the hold, if it ended unasked. Loss is judged by the clock, at every poll.
     pub(crate) fn poll_lost(self: &Arc<Self>, context: &Context<'_>) -> Poll<Lost> {
         // First the waker, then the question: a loss between the two must wake it.
         let waiting = self.state().wait(context);
         self.lost().map_or(waiting, Poll::Ready)
+    }
+
+    /// The next request to let go.
+    pub(crate) fn poll_yield_requested(&self, context: &Context<'_>) -> Poll<YieldRequest> {
+        let mut state = self.state();
+        let asked = match &mut state.life.phase {
+            Phase::Held(hold) => hold.asked.take(),
+            _ => None,
+        };
+        asked.map_or_else(|| state.wait(context), Poll::Ready)
     }
 
     pub(crate) fn lost(self: &Arc<Self>) -> Option<Lost> {
@@ -181,6 +242,11 @@ impl Course {
             Phase::Held(hold) => hold.remaining(self.quorum.clock.now()),
             _ => Duration::ZERO,
         }
+    }
+
+    /// The clock that dates it.
+    pub(crate) fn clock(&self) -> &crate::clock::Clock {
+        &self.quorum.clock
     }
 
     /// The token of the hold, and what each node said.
@@ -224,6 +290,11 @@ impl Course {
         }
     }
 
+    /// Leaves renewal to the user from now on.
+    pub(crate) fn renew_by_hand(self: &Arc<Self>) {
+        self.push(Input::ByHand);
+    }
+
     /// Ends the claim: out of the line, or released. Never blocks.
     pub(crate) fn leave(self: &Arc<Self>) {
         self.push(Input::Leave);
@@ -263,12 +334,13 @@ impl Course {
     }
 
     /// Who has the lock, as far as this claim knows.
-    pub(super) fn holder(&self) -> Option<Holder> {
+    pub(crate) fn holder(&self) -> Option<Holder> {
         match &self.state().life.phase {
             Phase::Pursuing(pursuit) => pursuit.holder.clone(),
             Phase::Held(hold) => {
                 let mut holder = Holder::new(&*self.claim.label);
                 holder.token = Some(hold.token);
+                holder.actor = self.claim.actor;
                 Some(holder)
             }
             Phase::Lined | Phase::Leaving(_) | Phase::Done(_) => None,
@@ -430,7 +502,11 @@ impl Course {
     fn handle(&self, life: &mut Life, scene: &mut Scene<'_>, input: Input, relay: Option<Relay>) {
         match (&mut life.phase, input) {
             (Phase::Done(_), _) => {}
-            (phase, Input::Abandon) => *phase = Phase::Done(None),
+            (phase, Input::Abandon) => {
+                *phase = Phase::Done(None);
+                // For whoever else rests on it.
+                life.lost = life.lost.or(Some(LossReason::TakenOver));
+            }
             (Phase::Lined, Input::Begin) => {
                 let mut pursuit = Pursuit::new(scene.nodes(), self.terms.patience, self.terms.margin);
                 let outcome = pursuit.begin(scene);
@@ -466,7 +542,7 @@ impl Course {
                         life.phase = self.part(scene, pursuit);
                         return;
                     }
-                    Input::Begin | Input::Renew | Input::Abandon => Outcome::Open,
+                    Input::Begin | Input::Renew | Input::ByHand | Input::Abandon => Outcome::Open,
                 };
                 self.conclude(life, scene, outcome);
             }
@@ -477,8 +553,15 @@ impl Course {
                     }
                     Input::Tick => hold.tick(scene),
                     Input::Renew => hold.renew(scene),
+                    Input::ByHand => hold.renew_by_hand(),
                     Input::Leave => {
                         scene.tell(EventKind::Releasing);
+                        // Too late to be a clean end: the lock rests for its delay first.
+                        if let Some(lost) = hold.lost.filter(|_| !self.claim.delay.is_zero()) {
+                            scene.tell(EventKind::Released(ReleaseOutcome::NotHeld(Some(lost))));
+                            life.phase = Phase::Done(None);
+                            return;
+                        }
                         let mut farewell = Farewell::of_hold(scene, hold.raise(), hold.lost, relay);
                         farewell.tick(scene);
                         life.phase = Phase::Leaving(farewell);
@@ -577,8 +660,8 @@ impl State {
     fn signs(&self) -> (u8, u64, bool, bool) {
         match &self.life.phase {
             Phase::Lined => (0, 0, false, self.life.refusal.is_some()),
-            Phase::Pursuing(_) => (1, 0, false, self.life.refusal.is_some()),
-            Phase::Held(hold) => (2, hold.rounds, hold.lost.is_some(), false),
+            Phase::Pursuing(pursuit) => (1, 0, pursuit.waiting, self.life.refusal.is_some()),
+            Phase::Held(hold) => (2, hold.rounds, hold.lost.is_some(), hold.asked.is_some()),
             Phase::Leaving(farewell) => (3, 0, farewell.verdict.is_some(), farewell.is_confirmed()),
             Phase::Done(_) => (4, 0, false, false),
         }

@@ -86,7 +86,7 @@ impl Farewell {
             next_send: scene.now,
             first_request: scene.requests.last + 1,
             pause,
-            give_up_at: scene.now.plus(scene.claim.ttl * 2),
+            give_up_at: scene.now.plus(scene.claim.kept_for() * 2),
             verdict: None,
             relay: None,
         }

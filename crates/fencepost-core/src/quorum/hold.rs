@@ -1,14 +1,20 @@
 //! Keeping a lock: renewal, and loss in time.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::{Scene, majority_until, margin_of};
+use crate::actor::{Actor, Holding};
 use crate::clock::Moment;
 use crate::error::{self, LossReason, StoreError, StoreErrorKind};
 use crate::event::EventKind;
 use crate::lease::valid_until;
+use crate::state::YieldRequest;
 use crate::store::{Answer, Loss, Step, Trouble};
 use crate::token::FencingToken;
+
+/// How many requests to yield a hold remembers: nodes that missed the newest repeat an older one.
+const HEARD_MAX: usize = 16;
 
 /// A claim that has a majority.
 pub(super) struct Hold {
@@ -34,6 +40,11 @@ pub(super) struct Hold {
     /// How many rounds of renewal have ended, and how the last one did.
     pub(super) rounds: u64,
     pub(super) last_round: Option<Result<(), StoreError>>,
+    _holding: Option<Holding>,
+    /// Who asks for the lock, until somebody reads it.
+    pub(super) asked: Option<YieldRequest>,
+    /// The requests that were told, the newest last.
+    heard: VecDeque<u64>,
 }
 
 #[derive(Clone, Copy)]
@@ -55,6 +66,7 @@ pub(super) struct Upkeep {
     pub(super) margin: Duration,
     pub(super) max_hold: Option<Duration>,
     pub(super) automatic: bool,
+    pub(super) actor: Option<Actor>,
 }
 
 impl Hold {
@@ -90,6 +102,9 @@ impl Hold {
             lost: None,
             rounds: 0,
             last_round: None,
+            _holding: upkeep.actor.as_ref().map(Actor::holding),
+            asked: None,
+            heard: VecDeque::new(),
         }
     }
 
@@ -154,6 +169,14 @@ impl Hold {
         }
     }
 
+    /// Renewed from here on only when somebody asks, and once a hand-over lasts a ttl.
+    pub(super) fn renew_by_hand(&mut self) {
+        self.automatic = false;
+        if !self.short {
+            self.next_renewal = None;
+        }
+    }
+
     pub(super) fn answered(
         &mut self,
         scene: &mut Scene<'_>,
@@ -167,7 +190,7 @@ impl Hold {
         let vouches = self.nodes[node].void.is_none_or(|void| void < self.token);
         // An acquire may still be answered after the win: one more node that vouches.
         let vouched = match &answer {
-            Ok(Answer::Kept) => vouches,
+            Ok(Answer::Kept | Answer::KeptAndAsked(_)) => vouches,
             Ok(Answer::Granted { token }) => vouches && *token == self.token,
             _ => false,
         };
@@ -179,9 +202,25 @@ impl Hold {
             let majority = majority_until(each, scene.need());
             self.valid_until = majority.map_or(self.valid_until, |until| until.max(self.valid_until));
         }
+        if let Ok(Answer::KeptAndAsked(request)) = &answer {
+            self.hear(scene, request);
+        }
         let Some(round) = self.round.as_mut().filter(|round| round.request == request) else { return };
         round.votes[node] = Some(answer);
         self.judge(scene);
+    }
+
+    /// Every node says it with every renewal; it is told once.
+    fn hear(&mut self, scene: &mut Scene<'_>, request: &YieldRequest) {
+        if self.heard.contains(&request.number()) {
+            return;
+        }
+        if self.heard.len() == HEARD_MAX {
+            self.heard.pop_front();
+        }
+        self.heard.push_back(request.number());
+        self.asked = Some(request.clone());
+        scene.tell(EventKind::YieldRequested(request.clone()));
     }
 
     fn judge(&mut self, scene: &mut Scene<'_>) {

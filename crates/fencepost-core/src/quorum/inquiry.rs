@@ -10,7 +10,7 @@ use super::Quorum;
 use super::ballot::Ballot;
 use crate::clock::{Alarm, Moment};
 use crate::error::{StoreError, StoreErrorKind};
-use crate::state::{Holder, LockState};
+use crate::state::{Holder, LockState, YieldRequest};
 use crate::store::{Answer, Event, LockName, Mailbox, Post, Reply, Step, Trouble};
 
 /// Questions are asked by people and dashboards: they may take longer than a vote.
@@ -84,8 +84,9 @@ impl Quorum {
         prefix: Arc<str>,
         after: Option<LockName>,
         limit: u32,
+        contended: bool,
     ) -> Result<(Vec<LockState>, bool), StoreError> {
-        let step = |_| Step::List { prefix: prefix.clone(), after: after.clone(), limit };
+        let step = |_| Step::List { prefix: prefix.clone(), after: after.clone(), limit, contended };
         let answers = self.ask("list", step).await?;
         let pages: Vec<Vec<LockState>> = answers
             .into_iter()
@@ -114,6 +115,22 @@ impl Quorum {
         let answers = self.ask("force_release", |_| Step::Evict { name: name.clone(), above }).await?;
         let states = answers.into_iter().filter_map(|answer| match answer {
             Answer::Evicted(holders) => Some(LockState { holders, ..LockState::free(name.as_str()) }),
+            _ => None,
+        });
+        Ok(self.merged(name.as_str(), states.collect()).holders.into_iter().next())
+    }
+
+    /// Asks whoever holds the lock to let go. Answers who that was.
+    pub(crate) async fn ask_to_yield(
+        self: &Arc<Self>,
+        name: LockName,
+        request: YieldRequest,
+    ) -> Result<Option<Holder>, StoreError> {
+        let request = Arc::new(request);
+        let step = |_| Step::Ask { name: name.clone(), request: request.clone() };
+        let answers = self.ask("ask_to_yield", step).await?;
+        let states = answers.into_iter().filter_map(|answer| match answer {
+            Answer::Asked(holders) => Some(LockState { holders, ..LockState::free(name.as_str()) }),
             _ => None,
         });
         Ok(self.merged(name.as_str(), states.collect()).holders.into_iter().next())

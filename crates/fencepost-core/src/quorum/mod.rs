@@ -2,7 +2,8 @@
 //!
 //! Reading order: [`ballot`] counts votes; [`pursuit`] gets a lock, [`hold`] keeps it, [`farewell`] gives it up: three
 //! state machines that decide and do nothing themselves; [`course`] runs them, from the first request of a claim to its
-//! last; [`line`] lets one claim per lock and process contend; [`inquiry`] asks all nodes one question.
+//! last; [`line`] lets one claim per lock and process contend; [`stays`] knows what each actor has; [`inquiry`] asks all
+//! nodes one question; [`circles`] looks for deadlocks.
 //!
 //! There is no async runtime and no task in here. Stores post answers and the clock rings alarms, on their own threads;
 //! each moves the machine of its claim one step. So renewals and releases go on while the user's runtime is blocked or
@@ -10,12 +11,14 @@
 
 mod ballot;
 mod chance;
+mod circles;
 mod course;
 mod farewell;
 mod hold;
 mod inquiry;
 mod line;
 mod pursuit;
+mod stays;
 mod terms;
 
 use std::collections::{HashMap, VecDeque};
@@ -31,8 +34,10 @@ use crate::store::{Abilities, Answer, Claim, Proposal, Step, Store, Trouble};
 use crate::token::FencingToken;
 
 pub(crate) use chance::Chance;
+pub(crate) use circles::acquired;
 pub(crate) use course::Course;
 use line::Line;
+pub(crate) use stays::{Entry, Stay, Stays};
 pub(crate) use terms::{Patience, Terms};
 
 /// The longest lease, whatever the store takes: longer work is the watchdog's business.
@@ -48,6 +53,8 @@ pub(crate) struct Quorum {
     pub(crate) abilities: Abilities,
     answer_within: Option<Duration>,
     line: Line,
+    /// What actors have, that they can enter again.
+    pub(crate) stays: Arc<Stays>,
     registry: Mutex<Registry>,
     chance: Chance,
 }
@@ -70,13 +77,18 @@ impl Quorum {
         chance: Chance,
     ) -> Result<Self, StoreError> {
         let abilities = combined(&nodes)?;
-        let (line, registry) = (Line::default(), Mutex::default());
-        Ok(Self { nodes, clock, herald, abilities, answer_within, line, registry, chance })
+        let (line, stays, registry) = (Line::default(), Arc::default(), Mutex::default());
+        Ok(Self { nodes, clock, herald, abilities, answer_within, line, stays, registry, chance })
     }
 
     /// A new owner.
     pub(crate) fn new_owner(&self) -> Result<Owner, StoreError> {
         self.chance.owner().map_err(|error| no_randomness("acquire", error))
+    }
+
+    /// Some number below the limit.
+    pub(crate) fn some_number(&self, limit: u32) -> u32 {
+        u32::try_from(self.chance.number(u64::from(limit))).unwrap_or_default()
     }
 
     /// A request to one node may take so long.

@@ -35,7 +35,7 @@ pub(super) struct Pursuit {
     answered: bool,
     outage_since: Option<Moment>,
     hinted: bool,
-    waiting: bool,
+    pub(super) waiting: bool,
     pub(super) holder: Option<Holder>,
 }
 

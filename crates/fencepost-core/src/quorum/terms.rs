@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::actor::Actor;
 use crate::clock::Moment;
 
 /// How long an acquisition may wait for others.
@@ -16,22 +17,22 @@ pub(crate) enum Patience {
 }
 
 impl Patience {
-    pub(super) fn waits(self) -> bool {
+    pub(crate) fn waits(self) -> bool {
         !matches!(self, Self::None)
     }
 
-    pub(super) fn until(self) -> Option<Moment> {
+    pub(crate) fn until(self) -> Option<Moment> {
         match self {
             Self::Until { end, .. } => Some(end),
             Self::None | Self::Endless { .. } => None,
         }
     }
 
-    pub(super) fn is_over(self, now: Moment) -> bool {
+    pub(crate) fn is_over(self, now: Moment) -> bool {
         self.until().is_some_and(|end| end <= now)
     }
 
-    pub(super) fn waited(self, now: Moment) -> Duration {
+    pub(crate) fn waited(self, now: Moment) -> Duration {
         match self {
             Self::None => Duration::ZERO,
             Self::Until { began, .. } | Self::Endless { began } => now.since(began),
@@ -45,4 +46,5 @@ pub(crate) struct Terms {
     pub(crate) margin: Duration,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) automatic: bool,
+    pub(crate) actor: Option<Actor>,
 }

@@ -98,11 +98,12 @@ impl Memory {
 }
 
 fn list(locks: &mut BTreeMap<LockName, Entry>, step: &Step, now: Now) -> Answer {
-    let Step::List { prefix, after, limit } = step else { unreachable!("BUG: only a listing has no name") };
+    let Step::List { prefix, after, limit, contended } = step else { unreachable!("BUG: only a listing has no name") };
     let listeners = HashMap::new();
     let wanted = locks
         .iter_mut()
-        .filter(|(name, _)| name.as_str().starts_with(&**prefix) && after.as_ref().is_none_or(|after| *name > after));
+        .filter(|(name, _)| name.as_str().starts_with(&**prefix) && after.as_ref().is_none_or(|after| *name > after))
+        .filter(|(_, entry)| !contended || !entry.line.is_empty());
     let states = wanted.take(*limit as usize).map(|(name, entry)| {
         let mut shelf = MemoryShelf { entry, listeners: &listeners, notices: Vec::new(), moment: now.moment };
         match table::state(&mut shelf, name.as_str(), now) {

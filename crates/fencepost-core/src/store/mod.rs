@@ -16,11 +16,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use crate::actor::ActorId;
 pub use crate::clock::{Alarm, AlarmId, Clock, Moment};
 pub use crate::connect::{Opening, connect, connect_async};
 pub use crate::error::{StoreError, StoreErrorKind};
 pub use crate::name::{LockName, Owner};
-pub use crate::state::{Holder, LockState, Waiter};
+pub use crate::state::{Holder, LockState, Waiter, YieldRequest};
 pub use crate::token::FencingToken;
 
 /// What a store can do. Few on purpose: a new ability has to change what the engine does.
@@ -66,7 +67,7 @@ pub enum Turn {
 pub struct Place {
     /// Arrival on the store's clock: the order of the line, ties by owner. It never changes while a claim waits.
     pub ticket: FencingToken,
-    /// How long the store keeps the place without hearing from its owner; also the length of a pushed grant.
+    /// How long the store keeps the place without hearing from its owner; also how long it counts on a pushed grant.
     pub lease: Duration,
 }
 
@@ -81,15 +82,24 @@ pub struct Claim {
     pub label: Arc<str>,
     /// Exclusive or shared.
     pub mode: Mode,
-    /// How long a grant lasts without renewal.
+    /// How long its owner counts on a grant without renewal.
     pub ttl: Duration,
     /// What happens when others wait.
     pub turn: Turn,
     /// Nobody will see the token: a store that can lock for less without one may do so.
     pub fenced: bool,
+    /// On whose behalf, for finding deadlocks.
+    pub actor: Option<ActorId>,
+    /// A grant that ends without a release keeps the lock for so long beyond its ttl.
+    pub delay: Duration,
 }
 
 impl Claim {
+    /// How long the store keeps a grant without renewal. Its owner counts on the ttl alone.
+    pub fn kept_for(&self) -> Duration {
+        self.ttl.saturating_add(self.delay)
+    }
+
     /// The place in line, if the claim has one.
     pub fn place(&self) -> Option<Place> {
         match self.turn {
@@ -160,6 +170,14 @@ pub enum Step {
         /// Raises the last token above the holder's; the next in line gets the token after it.
         above: Proposal,
     },
+    /// Ask whoever holds it to let go; they hear of it with their next renewal. A newer request takes the place of an
+    /// older one, and none outlives the grant it was meant for.
+    Ask {
+        /// The lock.
+        name: LockName,
+        /// Who asks, and why.
+        request: Arc<YieldRequest>,
+    },
     /// What the store knows about a lock.
     Inspect {
         /// The lock.
@@ -173,6 +191,8 @@ pub enum Step {
         after: Option<LockName>,
         /// At most so many.
         limit: u32,
+        /// Only locks that somebody waits for.
+        contended: bool,
     },
 }
 
@@ -184,6 +204,7 @@ impl Step {
             Self::Renew { .. } => "renew",
             Self::Release { .. } => "release",
             Self::Evict { .. } => "force_release",
+            Self::Ask { .. } => "ask_to_yield",
             Self::Inspect { .. } => "inspect",
             Self::List { .. } => "list",
         }
@@ -196,14 +217,14 @@ impl Step {
             | Self::Renew { claim, .. }
             | Self::GiveBack { claim, .. }
             | Self::Release { claim, .. } => Some(claim),
-            Self::Evict { .. } | Self::Inspect { .. } | Self::List { .. } => None,
+            Self::Evict { .. } | Self::Ask { .. } | Self::Inspect { .. } | Self::List { .. } => None,
         }
     }
 
     /// The lock that the step is about; `None` for a listing.
     pub fn name(&self) -> Option<&LockName> {
         match self {
-            Self::Evict { name, .. } | Self::Inspect { name } => Some(name),
+            Self::Evict { name, .. } | Self::Ask { name, .. } | Self::Inspect { name } => Some(name),
             other => other.claim().map(|claim| &claim.name),
         }
     }
@@ -221,7 +242,7 @@ pub struct Then {
 /// What a step found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Answer {
-    /// To `Acquire`: the owner has it, under this token, for its whole ttl.
+    /// To `Acquire`: the owner has it, under this token, for its whole ttl (and the store keeps it for the delay after).
     Granted {
         /// The token of the grant.
         token: FencingToken,
@@ -242,6 +263,8 @@ pub enum Answer {
     },
     /// To `Renew`: kept for one more ttl.
     Kept,
+    /// To `Renew`: kept for one more ttl, and somebody asks for it. Said until the grant ends.
+    KeptAndAsked(YieldRequest),
     /// To `Renew`: not the owner's any more.
     Lost(Loss),
     /// To `GiveBack` and `Release`: it was the owner's, and is not any more.
@@ -257,6 +280,8 @@ pub enum Answer {
     },
     /// To `Evict`: who was thrown out.
     Evicted(Vec<Holder>),
+    /// To `Ask`: who was asked.
+    Asked(Vec<Holder>),
     /// To `Inspect`.
     State(LockState),
     /// To `List`.
@@ -296,7 +321,7 @@ impl Trouble {
 pub enum Event {
     /// The answer to a step.
     Answer(Result<Answer, Trouble>),
-    /// The lock was handed to this claim, for the length of its place's lease: a vote by push.
+    /// The lock was handed to this claim, for the length of its place's lease (and the delay after): a vote by push.
     HandedOver {
         /// The token of the grant.
         token: FencingToken,

@@ -13,16 +13,22 @@
 //!   release is refused.
 //! - A renewal re-creates a missing grant only if no later token was seen.
 //! - A give-back names the exact token: a late one never frees a newer grant.
+//! - A grant is kept for the claim's delay beyond what its owner counts on, so a lock that nobody released rests for
+//!   that long before the next owner has it; a release frees it at once.
 //! - Release, give-back and whoever finds the lock free hand it to the lowest live ticket, in the same step.
+
+mod shelf;
 
 use std::time::Duration;
 
-use crate::clock::Moment;
+use crate::actor::ActorId;
 use crate::error::StoreErrorKind;
 use crate::name::Owner;
-use crate::state::{Holder, LockState, Waiter};
+use crate::state::{Holder, LockState, Waiter, YieldRequest};
 use crate::store::{Answer, Claim, Loss, Mode, Proposal, Step, Then, Trouble, Turn};
 use crate::token::FencingToken;
+
+pub use shelf::{Held, Notice, Now, Queued, Shelf};
 
 /// How far a proposed token may lie ahead of the store's clock.
 pub const WINDOW: Duration = Duration::from_secs(10);
@@ -32,109 +38,6 @@ pub const STEP_MAX: u64 = 16;
 pub const REMEMBER: Duration = Duration::from_secs(24 * 3600);
 /// The most waiters that one lock has in a store.
 pub const WAITERS_MAX: u32 = 10_000;
-
-/// What the store's clocks say during one step, and whether it may be trusted.
-#[derive(Clone, Copy, Debug)]
-pub struct Now {
-    /// For leases.
-    pub moment: Moment,
-    /// The calendar, as a token.
-    pub clock: FencingToken,
-    /// The store lost its memory and may not grant yet; for so long.
-    pub quarantined: Option<Duration>,
-}
-
-/// A grant.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Held {
-    /// Whose.
-    pub owner: Owner,
-    /// Under which token.
-    pub token: FencingToken,
-    /// Exclusive or shared.
-    pub mode: Mode,
-    /// Who they say they are.
-    pub label: String,
-    /// Since when.
-    pub since: Moment,
-    /// Until when, unless renewed.
-    pub until: Moment,
-    /// For a grant that was handed over: the attempt it answers.
-    pub attempt: u32,
-}
-
-/// A place in line.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Queued {
-    /// Whose.
-    pub owner: Owner,
-    /// The order of the line; ties by owner.
-    pub ticket: FencingToken,
-    /// What they want.
-    pub mode: Mode,
-    /// Who they say they are.
-    pub label: String,
-    /// Since when.
-    pub since: Moment,
-    /// Until when the place is kept.
-    pub until: Moment,
-    /// The place's lease: how long a pushed grant lasts.
-    pub lease: Duration,
-    /// The highest attempt seen.
-    pub attempt: u32,
-}
-
-impl Queued {
-    fn rank(&self) -> (FencingToken, Owner) {
-        (self.ticket, self.owner)
-    }
-}
-
-/// What the head of the line is told.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Notice {
-    /// The lock is yours.
-    HandedOver {
-        /// The token of the grant.
-        token: FencingToken,
-    },
-    /// Ask again.
-    MayPay,
-}
-
-/// Where the rows of one lock are kept while a step works on them. Each method is one row or one answer, no logic.
-pub trait Shelf {
-    /// Why the rows could not be read or written.
-    type Error;
-    /// All grants, also those whose time is over.
-    fn holders(&mut self) -> Result<Vec<Held>, Self::Error>;
-    /// Writes a grant; there is at most one per owner.
-    fn put_holder(&mut self, held: &Held) -> Result<(), Self::Error>;
-    /// Removes a grant.
-    fn remove_holder(&mut self, owner: &Owner) -> Result<(), Self::Error>;
-    /// The last token, if one is remembered.
-    fn last(&mut self) -> Result<Option<FencingToken>, Self::Error>;
-    /// Remembers the last token.
-    fn set_last(&mut self, last: FencingToken) -> Result<(), Self::Error>;
-    /// The lowest ticket, also if its time is over.
-    fn head(&mut self) -> Result<Option<Queued>, Self::Error>;
-    /// One owner's place.
-    fn waiter(&mut self, owner: &Owner) -> Result<Option<Queued>, Self::Error>;
-    /// The first so many places, in order.
-    fn waiters(&mut self, limit: u32) -> Result<Vec<Queued>, Self::Error>;
-    /// How many places there are.
-    fn waiter_count(&mut self) -> Result<u32, Self::Error>;
-    /// Writes a place; there is at most one per owner.
-    fn put_waiter(&mut self, queued: &Queued) -> Result<(), Self::Error>;
-    /// Removes a place. Answers whether there was one.
-    fn remove_waiter(&mut self, owner: &Owner) -> Result<bool, Self::Error>;
-    /// Whether this owner was thrown out.
-    fn revoked(&mut self, owner: &Owner) -> Result<bool, Self::Error>;
-    /// Remembers that this owner was thrown out; at least as long as it may renew.
-    fn set_revoked(&mut self, owner: &Owner) -> Result<(), Self::Error>;
-    /// Tells one in line, once the step is done. `false`: it is known that nobody listens there any more.
-    fn tell(&mut self, to: &Queued, notice: Notice) -> Result<bool, Self::Error>;
-}
 
 /// Runs one step on the rows of its lock. The outer error is the shelf's, the inner one is the answer "certainly not".
 /// A [`Step::List`] is about many locks and is for the store itself, which shows each with [`state`].
@@ -146,6 +49,7 @@ pub fn apply<S: Shelf>(shelf: &mut S, step: &Step, now: Now) -> Result<Result<An
         Step::GiveBack { claim, attempt, token, pass } => desk.give_back(claim, *attempt, *token, *pass).map(Ok),
         Step::Release { claim, raise, pass, then } => desk.release(&claim.owner, *raise, *pass, then.as_ref()),
         Step::Evict { above, .. } => desk.evict(*above).map(Ok),
+        Step::Ask { request, .. } => desk.ask(request).map(Ok),
         Step::Inspect { name } => desk.state(name.as_str()).map(|state| Ok(Answer::State(state))),
         Step::List { .. } => unreachable!("BUG: a listing is not about one lock"),
     }
@@ -160,6 +64,24 @@ pub fn state<S: Shelf>(shelf: &mut S, name: &str, now: Now) -> Result<LockState,
 /// rows never lowers the next token.
 fn minted(last: Option<FencingToken>, clock: FencingToken) -> FencingToken {
     last.map_or(clock, |last| last.next().max(clock))
+}
+
+/// Who gets a grant.
+struct Heir<'a> {
+    owner: Owner,
+    mode: Mode,
+    label: &'a str,
+    actor: Option<ActorId>,
+}
+
+impl<'a> Heir<'a> {
+    fn of_claim(claim: &'a Claim) -> Self {
+        Self { owner: claim.owner, mode: claim.mode, label: &claim.label, actor: claim.actor }
+    }
+
+    fn of_place(queued: &'a Queued) -> Self {
+        Self { owner: queued.owner, mode: queued.mode, label: &queued.label, actor: queued.actor }
+    }
 }
 
 /// One step at work: the live grants and the last token, beside the shelf they came from.
@@ -196,9 +118,12 @@ impl<'a, S: Shelf> Desk<'a, S> {
                 if token != mine.token && !self.fits(token) {
                     return Ok(Ok(self.stale()));
                 }
-                mine.token = token;
+                if token != mine.token {
+                    // Another grant: nobody was asked for it yet.
+                    (mine.token, mine.asked) = (token, None);
+                }
             }
-            mine.until = mine.until.max(self.now.moment.plus(claim.ttl));
+            mine.until = mine.until.max(self.now.moment.plus(claim.kept_for()));
             mine.attempt = mine.attempt.max(attempt);
             let token = mine.token;
             self.put_holder(mine)?;
@@ -207,7 +132,7 @@ impl<'a, S: Shelf> Desk<'a, S> {
         let Some(token) = self.token(proposal) else { return Ok(Ok(self.stale())) };
         if self.admits(claim.mode) && self.is_next(claim)? {
             self.shelf.remove_waiter(&claim.owner)?;
-            self.grant(claim.owner, claim.mode, &claim.label, claim.ttl, token, attempt)?;
+            self.grant(Heir::of_claim(claim), claim.kept_for(), token, attempt)?;
             if claim.mode == Mode::Shared {
                 self.hint_head()?;
             }
@@ -226,9 +151,10 @@ impl<'a, S: Shelf> Desk<'a, S> {
 
     fn renew(&mut self, claim: &Claim, token: FencingToken) -> Result<Result<Answer, Trouble>, S::Error> {
         if let Some(mut mine) = self.holders.iter().find(|held| held.owner == claim.owner).cloned() {
-            mine.until = self.now.moment.plus(claim.ttl);
+            mine.until = self.now.moment.plus(claim.kept_for());
+            let asked = mine.asked.clone();
             self.put_holder(mine)?;
-            return Ok(Ok(Answer::Kept));
+            return Ok(Ok(asked.map_or(Answer::Kept, Answer::KeptAndAsked)));
         }
         if self.shelf.revoked(&claim.owner)? {
             return Ok(Ok(Answer::Lost(Loss::Revoked)));
@@ -240,7 +166,7 @@ impl<'a, S: Shelf> Desk<'a, S> {
         if later || !self.admits(claim.mode) || !self.below_ceiling(token) {
             return Ok(Ok(Answer::Lost(Loss::TakenOver)));
         }
-        self.grant(claim.owner, claim.mode, &claim.label, claim.ttl, token, 0)?;
+        self.grant(Heir::of_claim(claim), claim.kept_for(), token, 0)?;
         Ok(Ok(Answer::Kept))
     }
 
@@ -312,15 +238,25 @@ impl<'a, S: Shelf> Desk<'a, S> {
         Ok(Answer::Evicted(thrown_out))
     }
 
+    fn ask(&mut self, request: &YieldRequest) -> Result<Answer, S::Error> {
+        let asked: Vec<Holder> = self.holders.iter().map(|held| self.shown(held)).collect();
+        for held in self.holders.clone() {
+            self.put_holder(Held { asked: Some(request.clone()), ..held })?;
+        }
+        Ok(Answer::Asked(asked))
+    }
+
     fn state(&mut self, name: &str) -> Result<LockState, S::Error> {
         let mut state = LockState::free(name);
         state.holders = self.holders.iter().map(|held| self.shown(held)).collect();
         state.last_token = self.last;
         let now = self.now.moment;
         let live = self.shelf.waiters(WAITERS_MAX)?.into_iter().filter(|queued| queued.until > now);
-        state.waiters = live
-            .map(|queued| Waiter::new(queued.label, queued.mode == Mode::Shared, now.since(queued.since)))
-            .collect();
+        let shown = |queued: Queued| {
+            let waiter = Waiter::new(queued.label, queued.mode == Mode::Shared, now.since(queued.since));
+            Waiter { actor: queued.actor, ..waiter }
+        };
+        state.waiters = live.map(shown).collect();
         Ok(state)
     }
 
@@ -341,7 +277,7 @@ impl<'a, S: Shelf> Desk<'a, S> {
             }
             let Some(token) = token else { return Ok(()) };
             self.shelf.remove_waiter(&head.owner)?;
-            self.grant(head.owner, head.mode, &head.label, head.lease, token, head.attempt)?;
+            self.grant(Heir::of_place(&head), head.kept_for, token, head.attempt)?;
         }
         Ok(())
     }
@@ -371,8 +307,9 @@ impl<'a, S: Shelf> Desk<'a, S> {
                 label: claim.label.to_string(),
                 since: self.now.moment,
                 until,
-                lease: place.lease,
+                kept_for: place.lease.saturating_add(claim.delay),
                 attempt,
+                actor: claim.actor,
             },
         };
         self.shelf.put_waiter(&queued)?;
@@ -436,17 +373,10 @@ impl<'a, S: Shelf> Desk<'a, S> {
         }
     }
 
-    fn grant(
-        &mut self,
-        owner: Owner,
-        mode: Mode,
-        label: &str,
-        life: Duration,
-        token: FencingToken,
-        attempt: u32,
-    ) -> Result<(), S::Error> {
+    fn grant(&mut self, to: Heir<'_>, life: Duration, token: FencingToken, attempt: u32) -> Result<(), S::Error> {
+        let Heir { owner, mode, label, actor } = to;
         let (since, until) = (self.now.moment, self.now.moment.plus(life));
-        self.put_holder(Held { owner, token, mode, label: label.to_owned(), since, until, attempt })
+        self.put_holder(Held { owner, token, mode, label: label.to_owned(), since, until, attempt, actor, asked: None })
     }
 
     fn put_holder(&mut self, held: Held) -> Result<(), S::Error> {
@@ -476,6 +406,7 @@ impl<'a, S: Shelf> Desk<'a, S> {
         holder.shared = held.mode == Mode::Shared;
         holder.held_for = Some(self.now.moment.since(held.since));
         holder.expires_in = Some(held.until.since(self.now.moment));
+        holder.actor = held.actor;
         holder
     }
 }

@@ -34,6 +34,7 @@ pub fn bad_limits_are_refused_and_nothing_is_locked(subject: &impl Subject) {
     assert_eq!(refused(&lock.clone().wait_at_most(years)).field, "wait_at_most");
     assert_eq!(refused(&lock.clone().loss_margin(Duration::from_secs(29))).field, "loss_margin");
     assert_eq!(refused(&lock.clone().max_hold(Duration::ZERO)).field, "max_hold");
+    assert_eq!(refused(&lock.clone().lock_delay(years)).field, "lock_delay");
     assert_eq!(refused(&lock.clone().label("two\nlines")).field, "label");
     assert!(locks.list("").next().block().is_none());
 }

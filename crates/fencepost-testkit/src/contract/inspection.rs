@@ -1,6 +1,6 @@
 //! What can be seen.
 
-use fencepost_core::{Blocking, EventKind};
+use fencepost_core::{Actor, Blocking, EventKind};
 
 use super::{Subject, long_ttl, wait_for};
 
@@ -17,22 +17,24 @@ pub fn a_free_lock_is_a_state_and_not_an_error(subject: &impl Subject) {
     assert_eq!(used.last_token, Some(token), "the fence is remembered");
 }
 
-/// Label, token, age, time left; the line in order.
+/// Label, token, actor, time left; the line in order, also who acts.
 pub fn the_holder_and_the_line_can_be_seen(subject: &impl Subject) {
     let (holding, waiting) = (subject.locks("holding"), subject.locks("waiting"));
     let ttl = long_ttl(&holding);
-    let guard = holding.lock("x").ttl(ttl).acquire().block().expect("free");
+    let (holder, waiter) = (Actor::new(), Actor::new());
+    let guard = holding.lock("x").ttl(ttl).by(&holder).acquire().block().expect("free");
     let mut events = waiting.events();
     std::thread::scope(|scope| {
-        let waiter = scope.spawn(|| waiting.lock("x").wait_forever().acquire().block());
+        let line = scope.spawn(|| waiting.lock("x").wait_forever().by(&waiter).acquire().block());
         wait_for(&mut events, "x", |kind| *kind == EventKind::Waiting);
         let state = holding.inspect("x").block().expect("an answer");
-        let [holder] = &state.holders[..] else { panic!("one holder, not {:?}", state.holders) };
-        assert_eq!((holder.label.as_str(), holder.token, holder.shared), ("holding", Some(guard.token()), false));
-        assert!(holder.expires_in.is_some_and(|left| left <= ttl), "{holder:?}");
+        let [shown] = &state.holders[..] else { panic!("one holder, not {:?}", state.holders) };
+        assert_eq!((shown.label.as_str(), shown.token, shown.shared), ("holding", Some(guard.token()), false));
+        assert!(shown.expires_in.is_some_and(|left| left <= ttl), "{shown:?}");
         assert_eq!(state.waiters.iter().map(|waiter| waiter.label.as_str()).collect::<Vec<_>>(), ["waiting"]);
+        assert_eq!((shown.actor, state.waiters[0].actor), (Some(holder.id()), Some(waiter.id())));
         guard.release().block().expect("released");
-        waiter.join().expect("no panic").expect("its turn").release().block().expect("released");
+        line.join().expect("no panic").expect("its turn").release().block().expect("released");
     });
 }
 

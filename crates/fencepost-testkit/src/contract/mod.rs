@@ -4,16 +4,22 @@
 //! and scale with the store's smallest ttl. They bound time from below only ("never before"); how fast something is
 //! belongs into a benchmark, and how late at most into a test with virtual time.
 
+pub mod deadlocks;
+pub mod delay;
 pub mod exclusion;
 pub mod fencing;
 pub mod input;
 pub mod inspection;
 pub mod leases;
+pub mod reentrant;
 pub mod release;
 pub mod renewal;
+pub mod semaphore;
+pub mod several;
 pub mod sharing;
 pub mod unfenced;
 pub mod waiting;
+pub mod yielding;
 
 use std::time::Duration;
 
@@ -55,6 +61,12 @@ pub fn wait_for(feed: &mut Feed<Event>, name: &str, wanted: impl Fn(&EventKind) 
 macro_rules! contract {
     ($subject:expr) => {
         $crate::contract! { @each $subject,
+            deadlocks: two_locks_in_opposite_order_are_seen_as_a_deadlock;
+            deadlocks: a_wait_that_closes_a_cycle_fails_if_its_actor_asked_for_it;
+            deadlocks: a_deadlock_of_one_behind_another_of_its_process_is_seen_there;
+            delay: a_lock_that_nobody_released_rests_for_its_delay;
+            delay: a_clean_release_frees_at_once_whatever_the_delay;
+            delay: an_adopted_lease_keeps_its_delay;
             exclusion: second_owner_is_refused_while_first_holds;
             exclusion: names_do_not_exclude_each_other;
             exclusion: one_of_many_holds_at_a_time;
@@ -71,6 +83,14 @@ macro_rules! contract {
             leases: a_leaked_lease_is_adopted_with_its_token;
             leases: a_leaked_lease_is_not_renewed;
             leases: a_lease_that_is_over_cannot_be_adopted;
+            reentrant: an_actor_enters_its_lock_again_and_frees_it_with_the_last_release;
+            reentrant: dropping_a_hold_of_an_actor_counts_as_a_release;
+            reentrant: only_the_same_actor_enters_again;
+            reentrant: the_lease_of_an_actor_is_renewed_until_its_last_hold_ends;
+            reentrant: a_lost_lease_is_lost_for_every_hold_of_the_actor;
+            reentrant: a_reading_actor_that_wants_to_write_is_refused;
+            reentrant: a_writing_actor_that_wants_to_read_shares_its_own_lease;
+            reentrant: two_tasks_of_one_actor_ask_once_and_both_hold;
             release: a_released_lock_is_free_at_once;
             release: dropping_a_guard_frees_the_lock;
             release: a_panicking_thread_frees_its_lock;
@@ -82,6 +102,22 @@ macro_rules! contract {
             renewal: without_renewal_loss_is_told_before_the_next_owner_has_it;
             renewal: a_lost_guard_stays_lost;
             renewal: the_hold_limit_ends_a_hold;
+            semaphore: no_more_permits_are_held_than_there_are;
+            semaphore: several_permits_are_taken_at_once_or_not_at_all;
+            semaphore: bad_numbers_of_permits_are_refused;
+            semaphore: a_semaphore_is_not_the_lock_of_its_name;
+            semaphore: a_waiter_has_a_permit_when_one_is_released;
+            semaphore: permits_go_out_in_order_of_arrival;
+            semaphore: those_who_want_several_permits_do_not_wait_for_each_other;
+            semaphore: one_lost_permit_of_several_is_a_loss;
+            semaphore: callers_that_disagree_about_the_permits_share_the_lower_slots;
+            several: all_names_are_held_each_under_its_own_token;
+            several: one_held_name_of_several_leaves_nothing_behind;
+            several: a_bad_list_of_names_is_refused;
+            several: several_names_are_waited_for_in_one_budget;
+            several: opposite_orders_of_names_never_deadlock;
+            several: names_that_the_actor_holds_are_entered_again;
+            several: one_lost_name_of_several_is_a_loss;
             sharing: readers_hold_together_and_keep_writers_out;
             sharing: a_writer_keeps_readers_out;
             sharing: a_waiting_writer_is_not_starved_by_readers;
@@ -94,6 +130,9 @@ macro_rules! contract {
             waiting: trying_does_not_overtake_those_in_line;
             waiting: an_unfair_claim_gets_the_lock_in_the_end;
             waiting: many_threads_of_one_process_share_one_place_in_line;
+            yielding: a_holder_hears_who_asks_for_its_lock_and_why;
+            yielding: a_request_ends_with_the_hold_that_it_was_meant_for;
+            yielding: readers_are_asked_and_so_is_one_without_a_token;
         }
     };
     (@each $subject:expr, $($file:ident: $promise:ident;)*) => {

@@ -1,0 +1,70 @@
+//! `run --permits`: so many at once.
+
+use crate::support::{HOLD, PROGRAM, Place};
+
+#[test]
+fn so_many_runs_hold_at_once_each_with_a_slot_of_its_own() {
+    let place = Place::new();
+    let tell = "echo $FENCEPOST_SLOT; echo held; read -r line; exit 0";
+    let mut slots = Vec::new();
+    let holders: Vec<_> = (0..2)
+        .map(|_| {
+            let mut running = place.run(&["--permits", "2", "s"], &["sh", "-c", tell]).start();
+            slots.push(running.line());
+            assert_eq!(running.line(), "held");
+            running
+        })
+        .collect();
+    slots.sort_unstable();
+    assert_eq!(slots, ["0", "1"]);
+    place.run(&["--permits", "2", "-n", "s"], &["true"]).end().with_code(75);
+    place.run(&["-n", "s"], &["true"]).end().with_code(0);
+    let shown = place.json(&["show", "--permits", "2", "s"]);
+    let held = |slot: usize| shown["slots"][slot]["holders"].as_array().expect("a list").len();
+    assert_eq!((held(0), held(1)), (1, 1), "{shown}");
+    for holder in holders {
+        holder.let_go().with_code(0);
+    }
+    assert!(place.is_free("s/permit#0") && place.is_free("s/permit#1") && place.is_free("s/permit#line"));
+}
+
+#[test]
+fn several_permits_have_a_slot_and_a_token_each() {
+    let place = Place::new();
+    let script = "echo $FENCEPOST_SLOT; echo $FENCEPOST_TOKEN; echo held=$FENCEPOST_HELD";
+    let done = place.run(&["--permits", "3", "--take", "2", "s"], &["sh", "-c", script]).end().with_code(0);
+    let lines: Vec<&str> = done.stdout.lines().collect();
+    for list in &lines[..2] {
+        let numbers: Vec<u64> = list.split(',').map(|number| number.parse().expect("a number")).collect();
+        assert!(numbers.len() == 2 && numbers[0] != numbers[1], "{list}");
+    }
+    assert_eq!(lines[2], "held=", "permits are not entered again");
+}
+
+#[test]
+fn a_waiting_run_gets_the_next_permit() {
+    let place = Place::new();
+    let holder = place.run(&["--permits", "1", "s"], &HOLD).start_until_it_says("held");
+    let mut waiter = place.run(&["-v", "--permits", "1", "s"], &["true"]).start();
+    waiter.until_it_notes("waiting for s");
+    holder.let_go().with_code(0);
+    waiter.end().with_code(0);
+}
+
+#[test]
+fn a_lock_inside_permits_is_told_nothing_of_a_slot_and_re_enters() {
+    let place = Place::new();
+    let inner = format!("{PROGRAM} run -n --permits 2 s -- {PROGRAM} run -n a -- sh -c 'echo slot=$FENCEPOST_SLOT'");
+    let done = place.run(&["a"], &["sh", "-c", &inner]).end().with_code(0);
+    assert_eq!(done.stdout, "slot=\n");
+}
+
+#[test]
+fn bad_numbers_are_refused_by_the_name_of_the_flag() {
+    let place = Place::new();
+    place.run(&["--permits", "0", "s"], &["true"]).end().with_code(2).saying("--permits");
+    place.run(&["--permits", "2", "--take", "3", "s"], &["true"]).end().with_code(2).saying("--take");
+    place.run(&["--take", "1", "s"], &["true"]).end().with_code(2).saying("--permits");
+    place.run(&["--permits", "2", "--shared", "s"], &["true"]).end().with_code(2).saying("--shared");
+    place.run(&["s/permit#0"], &["true"]).end().with_code(2).saying("semaphore");
+}

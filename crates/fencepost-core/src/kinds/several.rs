@@ -1,0 +1,101 @@
+//! Several names at once: all or nothing.
+//!
+//! All are tried at once. If one is held, what comes before it in the order of names is kept, what comes after it is
+//! given back, and the rest is taken one by one in that order: whoever waits holds lower names only, so nobody waits in
+//! a circle.
+
+use super::Kind;
+use super::together::{Boxed, all};
+use crate::error::{AcquireError, Invalid};
+use crate::grant::Tokens;
+use crate::guard::Guard;
+use crate::lock::{Lock, Manner, Wait};
+use crate::name::LockName;
+use crate::quorum::Patience;
+use crate::share::Share;
+
+/// The most names at once.
+const NAMES_MAX: usize = 256;
+
+/// The names, as the user gave them.
+#[derive(Clone, Debug)]
+pub struct Names(pub(crate) Vec<String>);
+
+impl Names {
+    /// As they are shown.
+    pub(crate) fn title(names: &[String]) -> String {
+        names.join(", ")
+    }
+
+    /// Valid, different, in order.
+    fn checked(&self) -> Result<Vec<LockName>, Invalid> {
+        if self.0.is_empty() {
+            return Err(Invalid::new("names", "", "name at least one lock"));
+        }
+        if self.0.len() > NAMES_MAX {
+            let cure = format!("at most {NAMES_MAX} at once: use one lock for the whole group");
+            return Err(Invalid::new("names", format!("{} names", self.0.len()), cure));
+        }
+        let mut names = self.0.iter().map(LockName::of_user).collect::<Result<Vec<_>, _>>()?;
+        names.sort_unstable();
+        match names.windows(2).find(|pair| pair[0] == pair[1]) {
+            Some(pair) => Err(Invalid::new("names", pair[0].as_str(), "name each lock once")),
+            None => Ok(names),
+        }
+    }
+}
+
+impl Kind for Tokens {
+    type Wanted = Names;
+
+    async fn acquire(lock: &Lock<Self>, wait: Wait) -> Result<Guard<Self>, AcquireError> {
+        lock.check(wait)?;
+        let names = lock.wanted.checked()?;
+        let patience = lock.patience(wait);
+        let shares = gather(lock, &names, patience).await?;
+        lock.hand_renewal_over(&shares);
+        let tokens = names.iter().zip(&shares).map(|(name, share)| (name.to_string(), share.token())).collect();
+        Ok(Guard::several(&lock.name, shares, tokens))
+    }
+}
+
+async fn gather(lock: &Lock<Tokens>, names: &[LockName], patience: Patience) -> Result<Vec<Share>, AcquireError> {
+    loop {
+        let tries = names.iter().map(|name| Box::pin(enter(lock, name, Patience::None)) as Boxed<'_, _>);
+        let mut shares = Vec::with_capacity(names.len());
+        let mut busy = None;
+        for answer in all(tries.collect()).await {
+            match answer {
+                Ok(share) if busy.is_none() => shares.push(share),
+                // It goes back: somebody has a lower name.
+                Ok(share) => drop(share),
+                Err(AcquireError::Busy { holder, .. }) => busy = busy.or(Some(holder)),
+                Err(error) => return Err(error),
+            }
+        }
+        if let Some(holder) = busy {
+            let now = lock.quorum.clock.now();
+            if !patience.waits() || patience.is_over(now) {
+                return Err(AcquireError::Busy { waited: patience.waited(now), holder });
+            }
+            for name in &names[shares.len()..] {
+                shares.push(enter(lock, name, patience).await?);
+            }
+        }
+        if shares.iter().all(Share::is_held) {
+            return Ok(shares);
+        }
+        // One that came first was lost while we waited for another: all or nothing, so from the start.
+        let now = lock.quorum.clock.now();
+        if !patience.waits() || patience.is_over(now) {
+            return Err(AcquireError::Busy { waited: patience.waited(now), holder: None });
+        }
+    }
+}
+
+async fn enter(lock: &Lock<Tokens>, name: &LockName, patience: Patience) -> Result<Share, AcquireError> {
+    let (claim, mut terms) = lock.claim(name.clone(), Manner::EXCLUSIVE, patience)?;
+    // Until all are there nobody else can renew them.
+    terms.automatic = true;
+    Share::enter(&lock.quorum, claim, terms).await
+}

@@ -1,0 +1,149 @@
+//! Looking for deadlocks: over what a majority shows of all contended locks, and what only this process knows.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use super::{Course, Quorum};
+use crate::actor::{Actor, ActorId};
+use crate::bell::Bell;
+use crate::clock::Moment;
+use crate::deadlock::{Cycle, Waits, turn_to_give_way};
+use crate::error::{AcquireError, StoreError};
+use crate::name::LockName;
+use crate::state::{LockState, Waiter};
+
+/// How often one that waits looks.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Whoever began to wait last gives way at once; if it does not, it may not have asked for it: so much later the next.
+const GRACE: Duration = Duration::from_secs(2);
+/// How many locks are fetched at a time.
+const PAGE: u32 = 500;
+
+impl Quorum {
+    /// Each cycle in order: the holder of a lock waits for the next lock.
+    pub(crate) async fn deadlocks(self: &Arc<Self>) -> Result<Vec<Vec<LockState>>, StoreError> {
+        let states = self.contended().await?;
+        let waits = Waits::seen_in(&states);
+        let mut deadlocks = Vec::new();
+        for cycle in waits.cycles() {
+            deadlocks.extend(self.confirmed(&cycle, &waits).await?.map(|(_, locks)| locks));
+        }
+        Ok(deadlocks)
+    }
+
+    /// The cycle that this actor closes by waiting for this lock, if there is one.
+    async fn closed_by(
+        self: &Arc<Self>,
+        actor: ActorId,
+        name: &LockName,
+    ) -> Result<Option<(Cycle, Vec<LockState>)>, StoreError> {
+        let states = self.contended().await?;
+        let waits = Waits::seen_in(&states);
+        let Some(cycle) = waits.closed_by(actor, name.as_str()) else { return Ok(None) };
+        self.confirmed(&cycle, &waits).await
+    }
+
+    /// Looks again at the locks of a cycle: only waits that have lasted are a deadlock.
+    async fn confirmed(
+        self: &Arc<Self>,
+        cycle: &Cycle,
+        seen: &Waits<'_>,
+    ) -> Result<Option<(Cycle, Vec<LockState>)>, StoreError> {
+        let mut states: Vec<LockState> = Vec::new();
+        for lock in seen.locks_of(cycle) {
+            if states.iter().all(|state| state.name != lock.name)
+                && let Ok(name) = LockName::new(&lock.name)
+            {
+                states.push(self.inspect(name).await?);
+            }
+        }
+        self.add_own(&mut states);
+        let again = Waits::seen_in(&states);
+        let lasts = again.confirms(cycle, seen);
+        Ok(lasts.then(|| (cycle.clone(), seen.locks_of(cycle))))
+    }
+
+    /// All locks that somebody waits for.
+    async fn contended(self: &Arc<Self>) -> Result<Vec<LockState>, StoreError> {
+        let (mut states, mut after): (Vec<LockState>, Option<LockName>) = (Vec::new(), None);
+        loop {
+            let (page, more) = self.clone().list("".into(), after, PAGE, true).await?;
+            after = page.last().and_then(|state| LockName::new(&state.name).ok());
+            states.extend(page);
+            if !more || after.is_none() {
+                break;
+            }
+        }
+        // Where one of ours holds the lock and others of ours wait, the store knows of no line.
+        for (name, _) in self.own_waiters() {
+            if states.iter().all(|state| state.name != name.as_str()) {
+                states.push(self.inspect(name).await?);
+            }
+        }
+        self.add_own(&mut states);
+        Ok(states)
+    }
+
+    /// Puts those into the lines who wait inside this process, by their age.
+    fn add_own(&self, states: &mut [LockState]) {
+        for (name, waiter) in self.own_waiters() {
+            if let Some(state) = states.iter_mut().find(|state| state.name == name.as_str()) {
+                let place = state.waiters.iter().position(|other| other.waited < waiter.waited);
+                state.waiters.insert(place.unwrap_or(state.waiters.len()), waiter);
+            }
+        }
+    }
+
+    /// Who waits here for somebody's sake, and is in no store's line.
+    fn own_waiters(&self) -> Vec<(LockName, Waiter)> {
+        let courses: Vec<Arc<Course>> = self.registry().courses.values().cloned().collect();
+        let waiting = courses.iter().filter_map(|course| Some((course.claim.name.clone(), course.waits_unseen()?)));
+        waiting.collect()
+    }
+}
+
+/// Waits for the lock, or until that wait has closed a cycle and it is its actor's to give way, if that was asked for.
+pub(crate) async fn acquired(course: &Arc<Course>) -> Result<(), AcquireError> {
+    let mut acquired = pin!(poll_fn(|context| course.poll_acquired(context)));
+    let Some(actor) = course.terms.actor.as_ref().filter(|actor| actor.fails_on_deadlock()) else {
+        return acquired.await;
+    };
+    let mut closed = pin!(closed(&course.quorum, course, actor));
+    poll_fn(|context| match acquired.as_mut().poll(context) {
+        Poll::Ready(answer) => Poll::Ready(answer),
+        Poll::Pending => closed.as_mut().poll(context).map(|cycle| Err(AcquireError::Deadlock { cycle })),
+    })
+    .await
+}
+
+async fn closed(quorum: &Arc<Quorum>, course: &Arc<Course>, actor: &Actor) -> Vec<LockState> {
+    let mut known: Option<(Vec<ActorId>, Moment)> = None;
+    loop {
+        poll_fn(|context| course.poll_waiting(context)).await;
+        // Who holds nothing is waited for by nobody. What a store cannot say now it may say the next time.
+        let found = if actor.may_hold() { quorum.closed_by(actor.id(), &course.claim.name).await } else { Ok(None) };
+        known = match found {
+            Ok(Some((cycle, locks))) => {
+                let (members, now) = (cycle.iter().map(|wait| wait.by).collect::<Vec<_>>(), quorum.clock.now());
+                let since = known.filter(|(others, _)| *others == members).map_or(now, |(_, since)| since);
+                let turn = u32::try_from(turn_to_give_way(&cycle, actor.id())).unwrap_or(u32::MAX);
+                if now.since(since) >= GRACE.saturating_mul(turn) {
+                    return locks;
+                }
+                Some((members, since))
+            }
+            _ => None,
+        };
+        pause(quorum, LOOK_EVERY).await;
+    }
+}
+
+fn pause(quorum: &Quorum, span: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    let bell = Bell::at(&quorum.clock, quorum.clock.now().plus(span));
+    Box::pin(
+        async move { poll_fn(|context| if bell.has_rung(context) { Poll::Ready(()) } else { Poll::Pending }).await },
+    )
+}

@@ -1,0 +1,135 @@
+//! One hold of a guard: a lease of its own, or a share in one that its actor has.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+
+use crate::bell::Bell;
+use crate::error::{AcquireError, ReleaseOutcome, StoreError};
+use crate::quorum::{Course, Entry, Patience, Quorum, Stay, Terms, acquired};
+use crate::store::Claim;
+use crate::token::FencingToken;
+
+/// Ends when dropped, also before it was granted: what makes acquiring cancel-safe.
+pub(crate) struct Share {
+    pub(crate) course: Arc<Course>,
+    stay: Option<Arc<Stay>>,
+    ended: bool,
+}
+
+impl Share {
+    /// A lease that nobody else rests on.
+    pub(crate) fn alone(course: Arc<Course>) -> Self {
+        Self { course, stay: None, ended: false }
+    }
+
+    fn of(stay: Arc<Stay>) -> Self {
+        Self { course: stay.course.clone(), stay: Some(stay), ended: false }
+    }
+
+    /// Asks the store, whatever the claim's actor has.
+    pub(crate) async fn ask(quorum: &Arc<Quorum>, claim: Claim, terms: Terms) -> Result<Self, AcquireError> {
+        let share = Self::alone(Course::start(quorum, claim, terms).ok_or(AcquireError::ShuttingDown)?);
+        share.granted().await
+    }
+
+    /// Enters what the claim's actor has, and asks the store for what it has not.
+    pub(crate) async fn enter(quorum: &Arc<Quorum>, claim: Claim, terms: Terms) -> Result<Self, AcquireError> {
+        let Some(actor) = claim.actor else { return Self::ask(quorum, claim, terms).await };
+        let mut wanted = (claim, terms);
+        loop {
+            match quorum.stays.enter(quorum, actor, wanted.0, wanted.1)? {
+                Entry::First(stay) => {
+                    let share = Self::of(stay);
+                    share.course.begin();
+                    return share.granted().await;
+                }
+                Entry::Again(stay, unused) => {
+                    let patience = unused.1.patience;
+                    match Self::of(stay).joined(patience).await {
+                        // Whom we joined would wait no longer. We would.
+                        Err(AcquireError::Busy { .. }) if patience.waits() && !patience.is_over(quorum.clock.now()) => {
+                            wanted = *unused;
+                        }
+                        Err(AcquireError::Busy { holder, .. }) => {
+                            let waited = patience.waited(quorum.clock.now());
+                            return Err(AcquireError::Busy { waited, holder });
+                        }
+                        done => return done,
+                    }
+                }
+            }
+        }
+    }
+
+    async fn granted(self) -> Result<Self, AcquireError> {
+        acquired(&self.course).await?;
+        Ok(self)
+    }
+
+    /// Another task of this actor asks already. We wait for it as long as we would have waited ourselves.
+    async fn joined(self, patience: Patience) -> Result<Self, AcquireError> {
+        let bell = patience.until().map(|end| Bell::at(self.course.clock(), end));
+        poll_fn(|context| {
+            let is_over = bell.as_ref().map_or(!patience.waits(), |bell| bell.has_rung(context));
+            self.course.poll_joined(is_over, context)
+        })
+        .await?;
+        Ok(self)
+    }
+
+    pub(crate) fn token(&self) -> FencingToken {
+        let (token, _) = self.course.won().expect("BUG: a share is used once it was granted");
+        token
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        self.course.lost().is_none()
+    }
+
+    /// Leaves renewal to the user, unless others rest on the lease, who count on it.
+    pub(crate) fn renew_by_hand(&self) {
+        if self.stay.as_ref().is_none_or(|stay| stay.holds() == 1) {
+            self.course.renew_by_hand();
+            // The first of several may have waited for the last: all start with a whole ttl.
+            self.course.renew();
+        }
+    }
+
+    /// Ends this hold, and the lease with the last of them.
+    pub(crate) async fn left(mut self) -> Result<ReleaseOutcome, StoreError> {
+        match self.leave() {
+            Some(outcome) => Ok(outcome),
+            None => poll_fn(|context| self.course.poll_left(context)).await,
+        }
+    }
+
+    /// Ends this hold. `None`: it was the last, and the release is on its way.
+    pub(crate) fn leave(&mut self) -> Option<ReleaseOutcome> {
+        if self.ended {
+            return None;
+        }
+        self.ended = true;
+        let left = self.stay.as_ref().map_or(0, Stay::leave);
+        if left == 0 {
+            self.course.leave();
+            return None;
+        }
+        Some(match self.course.lost() {
+            Some(lost) => ReleaseOutcome::NotHeld(Some(lost.reason)),
+            None => ReleaseOutcome::StillHeld { count: left },
+        })
+    }
+
+    /// Lets go of the lease without releasing it, for every hold that rests on it.
+    pub(crate) fn abandon(&mut self) {
+        self.ended = true;
+        self.stay.iter().for_each(Stay::close);
+        self.course.abandon();
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
