@@ -55,10 +55,12 @@ pub(crate) fn start(config: &Config, clock: &Clock) -> io::Result<Started> {
     let poll = Poll::new()?;
     let waker = Arc::new(Waker::new(poll.registry(), Token(usize::MAX))?);
     let random = Owner::random().map_err(|error| io::Error::other(error.to_string()))?;
-    let keys = Keys { prefix: config.prefix.clone(), clustered: config.deployment == Deployment::Cluster };
+    let clustered = config.deployment == Deployment::Cluster;
+    let keys = Keys { prefix: config.prefix.clone(), clustered, layout: config.layout };
+    let inbox = keys.inbox(&random);
     let common = Common {
         keys: Arc::new(keys),
-        inbox: format!("fp:inbox:{}", random.expose()),
+        inbox,
         clock: clock.clone(),
         waker: waker.clone(),
         listeners: None,
@@ -285,6 +287,7 @@ impl Driver {
                     let owes = |up: &Up| !up.waiting.is_empty() && now.since(up.heard_at) > SILENCE_MAX;
                     state.up.as_ref().is_some_and(owes)
                 };
+                self.peers[number].link.leave_quiet_channels(now);
                 if silent {
                     let message = format!("it owes an answer and said nothing for {SILENCE_MAX:?}");
                     self.fail(number, Trouble::new(StoreErrorKind::TooSlow, message));
@@ -335,7 +338,8 @@ impl Driver {
                         }
                         Role::Sentinel => sentinel::introduce(&mut unsent, &peer.node),
                     };
-                    let dialect = Dialect { major: 7, trust: Trust::Marker };
+                    let layout = peer.link.keys.layout;
+                    let dialect = Dialect { major: 7, trust: Trust::Marker, layout };
                     let replies = Vec::new();
                     let greeting = Greeting { socket, deadline, unsent, replies, expected, equipping: false, dialect };
                     self.greet(number, greeting);
@@ -360,7 +364,10 @@ impl Driver {
                 Ok(None) => break None,
                 Ok(Some((Value::Push(parts), length))) => {
                     used += length;
-                    peer.link.pushed(&parts);
+                    match peer.link.confirmed(&parts) {
+                        Some(waiting) => peer.link.complete(waiting, Ok(Value::Push(parts))),
+                        None => peer.link.pushed(&parts),
+                    }
                 }
                 Ok(Some((value, length))) => {
                     used += length;

@@ -428,7 +428,7 @@ impl FleetNode {
 
 impl Store for FleetNode {
     fn abilities(&self) -> Abilities {
-        abilities(self.largest_ttl)
+        abilities(&self.fleet.common.keys, self.largest_ttl)
     }
 
     fn label(&self) -> String {
@@ -439,7 +439,7 @@ impl Store for FleetNode {
         match step {
             Step::List { prefix, after, limit, contended } => {
                 let fleet = self.fleet.clone();
-                let ask = Box::new(move |step, reply| fleet.submit(step, reply, Again::until(deadline)));
+                let ask = Arc::new(move |step, reply| fleet.submit(step, reply, Again::until(deadline)));
                 list(self.fleet.links(), ask, Wanted { prefix: &prefix, after, limit, contended }, reply);
             }
             step => self.fleet.submit(step, reply, Again::until(deadline)),
@@ -447,7 +447,8 @@ impl Store for FleetNode {
     }
 
     fn listen(&self, claim: &Arc<Claim>, reply: Reply) -> Listening {
-        self.fleet.common.listeners.as_ref().expect("BUG: a fleet has listeners").listen(claim, reply)
+        let Common { keys, listeners, .. } = &self.fleet.common;
+        listeners.as_ref().expect("BUG: a fleet has listeners").listen(claim, keys.channel_of(claim), reply)
     }
 
     /// The middle one of the masters' clocks: all clients see the same.

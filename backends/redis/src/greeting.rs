@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use fencepost_core::store::{StoreErrorKind, Trouble};
 
+use crate::error;
 use crate::scripts::{self, Dialect, Script};
-use crate::steps::{self, MARKER, PROBATION};
+use crate::steps::{MARKER, PROBATION};
 use crate::url::Node;
 use crate::wire::{self, Value};
 
@@ -77,7 +78,7 @@ impl Server {
         }
         let info = match info {
             Value::Error(text) if quorum || !text.starts_with("NOPERM") => {
-                let trouble = steps::trouble(text);
+                let trouble = error::trouble(text);
                 let message = format!(
                     "a node of a quorum must tell by INFO whether it was started anew: give its user +info ({text})"
                 );
@@ -123,20 +124,20 @@ fn refused(text: &str) -> Trouble {
     if text.contains("unknown command") && text.to_lowercase().contains("hello") {
         return Trouble::new(StoreErrorKind::Misconfigured, "it is older than Redis 6.2, which we need");
     }
-    steps::trouble(text)
+    error::trouble(text)
 }
 
 /// The second commands: the scripts, and whether the node may vote. Answers how many replies they have.
 pub(crate) fn equip(out: &mut Vec<u8>, dialect: Dialect, trust: &[Vec<u8>]) -> usize {
-    for script in scripts::ALL {
+    for script in dialect.scripts() {
         wire::write(out, &[b"SCRIPT", b"LOAD", script.text(dialect).as_bytes()]);
     }
     if trust.is_empty() {
-        return scripts::ALL.len();
+        return dialect.scripts().len();
     }
     let parts: Vec<&[u8]> = trust.iter().map(Vec::as_slice).collect();
     wire::write(out, &parts);
-    scripts::ALL.len() + 1
+    dialect.scripts().len() + 1
 }
 
 /// The command that asks whether a node may vote. `place` is where its marker is, `words` what `trust.lua` is told.
@@ -150,10 +151,10 @@ pub(crate) fn trust(place: &str, words: &[String]) -> Vec<Vec<u8>> {
 pub(crate) type Hashes = Vec<(Script, String)>;
 
 /// Reads the replies to [`equip`]: the scripts' hashes, and the verdict, if it was asked for.
-pub(crate) fn equipped(replies: &[Value]) -> Result<(Hashes, Option<&Value>), Trouble> {
-    let hashes = scripts::ALL.iter().zip(replies).map(|(script, reply)| match reply {
-        Value::Error(text) => Err(steps::trouble(text)),
+pub(crate) fn equipped(dialect: Dialect, replies: &[Value]) -> Result<(Hashes, Option<&Value>), Trouble> {
+    let hashes = dialect.scripts().iter().zip(replies).map(|(script, reply)| match reply {
+        Value::Error(text) => Err(error::trouble(text)),
         other => Ok((*script, other.text().unwrap_or_default())),
     });
-    Ok((hashes.collect::<Result<_, _>>()?, replies.get(scripts::ALL.len())))
+    Ok((hashes.collect::<Result<_, _>>()?, replies.get(dialect.scripts().len())))
 }

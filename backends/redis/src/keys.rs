@@ -2,10 +2,21 @@
 
 use std::borrow::Cow;
 
+use crate::redisson;
+
 /// The bits of CRC16 (XMODEM) that Redis Cluster places keys by.
 const POLYNOMIAL: u16 = 0x1021;
 /// How many slots a cluster has.
 pub(crate) const SLOTS: u16 = 16384;
+
+/// How a lock is written down.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Layout {
+    /// A string, as most libraries have it.
+    Fencepost,
+    /// A hash, as Redisson has it.
+    Redisson,
+}
 
 /// What stands before every name, and whether the keys live in a cluster.
 #[derive(Clone, Debug)]
@@ -13,6 +24,7 @@ pub(crate) struct Keys {
     pub(crate) prefix: String,
     /// All keys of a lock must fall into one slot.
     pub(crate) clustered: bool,
+    pub(crate) layout: Layout,
 }
 
 impl Keys {
@@ -21,15 +33,20 @@ impl Keys {
     /// In a cluster braces choose the slot of a key, and the companions of a lock have theirs around its key: so the
     /// name has none. It is the name itself unless it has a brace or a percent sign.
     pub(crate) fn written<'a>(&self, name: &'a str) -> Cow<'a, str> {
-        if !self.clustered || !name.contains(['{', '}', '%']) {
+        if !self.encodes() || !name.contains(['{', '}', '%']) {
             return Cow::Borrowed(name);
         }
         Cow::Owned(name.replace('%', "%25").replace('{', "%7B").replace('}', "%7D"))
     }
 
+    /// Redisson's names are their own keys in a cluster, too.
+    fn encodes(&self) -> bool {
+        self.clustered && self.layout == Layout::Fencepost
+    }
+
     /// The name behind what [`Keys::written`] made of it.
     fn read(&self, written: &str) -> String {
-        if !self.clustered {
+        if !self.encodes() {
             return written.to_owned();
         }
         written.replace("%7D", "}").replace("%7B", "{").replace("%25", "%")
@@ -47,11 +64,11 @@ impl Keys {
 
     /// Whose companion this is, of those that start so.
     pub(crate) fn name_in(&self, start: &str, key: &str) -> Option<String> {
-        key.strip_prefix(start)?
-            .strip_prefix('{')?
-            .strip_suffix('}')?
-            .strip_prefix(&self.prefix)
-            .map(|written| self.read(written))
+        let rest = key.strip_prefix(start)?;
+        if let (Layout::Redisson, Some(verbatim)) = (self.layout, rest.strip_prefix(redisson::VERBATIM)) {
+            return self.name_of_lock(verbatim);
+        }
+        rest.strip_prefix('{')?.strip_suffix('}')?.strip_prefix(&self.prefix).map(|written| self.read(written))
     }
 
     /// The slot of all keys of a lock.
@@ -84,7 +101,7 @@ mod tests {
     use super::*;
 
     fn keys() -> Keys {
-        Keys { prefix: "lock:".into(), clustered: true }
+        Keys { prefix: "lock:".into(), clustered: true, layout: Layout::Fencepost }
     }
 
     /// The first is in Redis' own description of clusters, the others were asked of a server.

@@ -1,12 +1,15 @@
 #![doc = include_str!("../README.md")]
 
+mod channels;
 mod cluster;
 mod driver;
+mod error;
 mod fleet;
 mod greeting;
 mod keys;
 mod link;
 mod listeners;
+mod redisson;
 mod replicas;
 mod scripts;
 mod sentinel;

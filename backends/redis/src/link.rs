@@ -12,8 +12,10 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use fencepost_core::store::{Clock, Event, FencingToken, Moment, Owner, Reply, Step, StoreErrorKind, Trouble};
 
+use crate::channels::{Channels, Subscription};
+use crate::error;
 use crate::fleet::{Fleet, PROBATION_IS_OVER};
-use crate::keys::Keys;
+use crate::keys::{Keys, Layout};
 use crate::listeners::Listeners;
 use crate::replicas::Replicas;
 use crate::scripts::{Dialect, Script, Trust};
@@ -39,8 +41,15 @@ type Then = Box<dyn FnOnce(&Arc<Link>, Result<Value, Trouble>) + Send>;
 
 /// A command whose reply has not come.
 pub(crate) enum Waiting {
-    Step { step: Step, meaning: Meaning, reply: Reply, again: Again },
+    Step {
+        step: Step,
+        meaning: Meaning,
+        reply: Reply,
+        again: Again,
+    },
     Then(Then),
+    /// Its reply is a push.
+    Subscription(Subscription),
 }
 
 /// What was already tried again for a step, so that nothing is tried for ever.
@@ -112,6 +121,8 @@ pub(crate) struct Up {
     pub(crate) since: Moment,
     /// When the server last said something, or was first asked after a silence.
     pub(crate) heard_at: Moment,
+    /// What it listens to beside its inbox.
+    pub(crate) channels: Channels,
 }
 
 impl Link {
@@ -181,7 +192,7 @@ impl Link {
 
     /// Sends a step about one lock.
     pub(crate) fn step(self: &Arc<Self>, step: Step, reply: Reply, again: Again) {
-        if let Some(trouble) = steps::reserved(&self.keys, &step) {
+        if let Some(trouble) = steps::refused(&self.keys, &step) {
             return reply.answer(Err(trouble));
         }
         let clock = self.server_clock().unwrap_or_else(|| FencingToken::at(self.clock.wall()));
@@ -245,7 +256,11 @@ impl Link {
     }
 
     /// Writes commands and puts down who waits for their replies, in one go: nothing comes between them.
-    fn send<const N: usize>(self: &Arc<Self>, waiting: [Option<Waiting>; N], write: impl FnOnce(&Up, &mut Vec<u8>)) {
+    pub(crate) fn send<const N: usize>(
+        self: &Arc<Self>,
+        waiting: [Option<Waiting>; N],
+        write: impl FnOnce(&Up, &mut Vec<u8>),
+    ) {
         let mut state = self.state();
         let trouble = match &state.up {
             None => Some(state.trouble.clone()),
@@ -281,6 +296,7 @@ impl Link {
     pub(crate) fn complete(self: &Arc<Self>, waiting: Waiting, outcome: Result<Value, Trouble>) {
         match waiting {
             Waiting::Then(then) => then(self, outcome),
+            Waiting::Subscription(subscription) => self.subscribed(&subscription, &outcome),
             Waiting::Step { step, meaning, reply, again } => match outcome {
                 Err(trouble) => reply.answer(Err(trouble)),
                 Ok(Value::Error(text)) if text.starts_with("NOSCRIPT") && !again.with_text => {
@@ -298,14 +314,17 @@ impl Link {
     fn bounce(self: &Arc<Self>, step: Step, reply: Reply, again: Again, text: &str) {
         match self.fleet.as_ref().and_then(Weak::upgrade) {
             Some(fleet) => fleet.bounced(self, step, reply, again, text),
-            None => reply.answer(Err(steps::trouble(text))),
+            None => reply.answer(Err(error::trouble(text))),
         }
     }
 
     fn answer(self: &Arc<Self>, step: Step, meaning: Meaning, reply: Reply, again: Again, value: &Value) {
         let name = step.name().map(|name| name.as_str().to_owned()).unwrap_or_default();
         match steps::read(meaning, &name, value) {
-            Read::Answer(answer) => reply.answer(Ok(answer)),
+            Read::Answer(answer) => {
+                self.listen_to_refusal(&step, &answer);
+                reply.answer(Ok(answer));
+            }
             Read::Clock(answer, clock) => {
                 self.learn_clock(clock);
                 reply.answer(Ok(answer));
@@ -334,10 +353,13 @@ impl Link {
     /// Takes what the server said unasked to whom it concerns.
     pub(crate) fn pushed(&self, parts: &[Value]) {
         let [kind, channel, word] = parts else { return };
-        if kind.text().as_deref() != Some("message") {
+        if !matches!(kind.text().as_deref(), Some("message" | "smessage")) {
             return;
         }
         let Some(word) = word.text() else { return };
+        if let (Layout::Redisson, Some(channel)) = (self.keys.layout, channel.text()) {
+            self.listeners.tell_channel(&channel);
+        }
         if channel.text().as_deref() == Some(sentinel::SWITCHED) {
             return self.fleet.iter().filter_map(Weak::upgrade).for_each(|fleet| fleet.switched(&word));
         }
@@ -361,6 +383,20 @@ impl Link {
 }
 
 impl Up {
+    pub(crate) fn new(socket: Socket, hashes: Vec<(Script, String)>, dialect: Dialect, now: Moment) -> Self {
+        Self {
+            socket: Arc::new(socket),
+            hashes,
+            dialect,
+            unsent: Vec::new(),
+            waiting: VecDeque::new(),
+            asked_driver: false,
+            since: now,
+            heard_at: now,
+            channels: Channels::default(),
+        }
+    }
+
     /// Writes what can be written now.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         let mut sent = 0;
@@ -384,7 +420,7 @@ impl Up {
 /// What `trust.lua` says.
 pub(crate) fn trusted(value: &Value) -> Result<(), Trouble> {
     let parts = match value {
-        Value::Error(text) => return Err(steps::trouble(text)),
+        Value::Error(text) => return Err(error::trouble(text)),
         other => other.array().unwrap_or_default(),
     };
     match (parts.first().and_then(Value::number), parts.get(1)) {

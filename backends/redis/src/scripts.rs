@@ -1,5 +1,7 @@
 //! The scripts, put together from their files.
 
+use crate::keys::Layout;
+
 /// Which script.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Script {
@@ -13,10 +15,15 @@ pub(crate) enum Script {
     PlainAcquire,
     PlainRenew,
     PlainRelease,
+    RedissonAcquire,
+    RedissonRenew,
+    RedissonRelease,
+    RedissonEvict,
+    RedissonAsk,
+    RedissonInspect,
 }
 
-/// All of them, in the order in which they are loaded.
-pub(crate) const ALL: [Script; 10] = [
+const FENCEPOST: [Script; 10] = [
     Script::Acquire,
     Script::Renew,
     Script::Release,
@@ -29,8 +36,18 @@ pub(crate) const ALL: [Script; 10] = [
     Script::PlainRelease,
 ];
 
+const REDISSON: [Script; 6] = [
+    Script::RedissonAcquire,
+    Script::RedissonRenew,
+    Script::RedissonRelease,
+    Script::RedissonEvict,
+    Script::RedissonAsk,
+    Script::RedissonInspect,
+];
+
 pub(crate) const TRUST: &str = include_str!("../lua/trust.lua");
 const PRELUDE: &str = include_str!("../lua/prelude.lua");
+const REDISSON_PRELUDE: &str = include_str!("../lua/redisson_prelude.lua");
 
 /// Tries to set the lock and tells what was there, in one call. Since Redis 7.
 const SET_NX_GET: &str = "local held = redis.call('SET', KEYS[1], ARGV[1], 'NX', 'GET', 'PX', ARGV[3])";
@@ -43,6 +60,9 @@ const BY_MARKER: &str = "redis.call('PTTL', KEYS[3])";
 /// The time only, as the marker would tell it: in a cluster the marker is in a slot of its own.
 const BY_TIME: &str = "(function() local time = redis.call('TIME') \
      return 10531782622208 - time[1] * 1000 - math.floor(time[2] / 1000) end)()";
+
+/// Not an error where it fails: the slot may be on its way to another node, and the step has been done.
+const SPUBLISH: &str = "redis.pcall('SPUBLISH', channel, '0')";
 
 /// On probation, where no marker can say so.
 const NEVER: &str = "(-1)";
@@ -63,6 +83,22 @@ pub(crate) enum Trust {
 pub(crate) struct Dialect {
     pub(crate) major: u32,
     pub(crate) trust: Trust,
+    pub(crate) layout: Layout,
+}
+
+impl Dialect {
+    /// All scripts of it, in the order in which they are loaded.
+    pub(crate) fn scripts(self) -> &'static [Script] {
+        match self.layout {
+            Layout::Fencepost => &FENCEPOST,
+            Layout::Redisson => &REDISSON,
+        }
+    }
+
+    /// In a cluster a channel may live in the shard of its slot, since Redis 7, beside the one of all nodes.
+    pub(crate) fn has_shards(self) -> bool {
+        self.trust != Trust::Marker && self.major >= 7
+    }
 }
 
 impl Script {
@@ -79,9 +115,17 @@ impl Script {
             Self::PlainAcquire => include_str!("../lua/plain_acquire.lua"),
             Self::PlainRenew => include_str!("../lua/plain_renew.lua"),
             Self::PlainRelease => include_str!("../lua/plain_release.lua"),
+            Self::RedissonAcquire => include_str!("../lua/redisson_acquire.lua"),
+            Self::RedissonRenew => include_str!("../lua/redisson_renew.lua"),
+            Self::RedissonRelease => include_str!("../lua/redisson_release.lua"),
+            Self::RedissonEvict => include_str!("../lua/redisson_evict.lua"),
+            Self::RedissonAsk => include_str!("../lua/redisson_ask.lua"),
+            Self::RedissonInspect => include_str!("../lua/redisson_inspect.lua"),
         };
         let set = if dialect.major >= 7 { SET_NX_GET } else { GET_SET_NX };
         let text = file.replace("--[[SET_NX_GET]]", set).replace("--[[PRELUDE]]", PRELUDE);
+        let spublish = if dialect.has_shards() { SPUBLISH } else { "" };
+        let text = text.replace("--[[REDISSON]]", REDISSON_PRELUDE).replace("--[[SPUBLISH]]", spublish);
         match dialect.trust {
             Trust::Marker => text,
             Trust::Judged => text.replace(BY_MARKER, BY_TIME),
@@ -96,8 +140,11 @@ mod tests {
 
     #[test]
     fn in_a_cluster_no_script_looks_at_the_marker() {
-        let dialects = [Trust::Judged, Trust::Never].map(|trust| Dialect { major: 7, trust });
-        for (script, dialect) in ALL.into_iter().flat_map(|script| dialects.map(|dialect| (script, dialect))) {
+        let trusts = [Trust::Judged, Trust::Never];
+        let of_layout = |layout| trusts.map(|trust| Dialect { major: 7, trust, layout });
+        let dialects = [Layout::Fencepost, Layout::Redisson].into_iter().flat_map(of_layout);
+        let each = |dialect: Dialect| dialect.scripts().iter().map(move |script| (*script, dialect));
+        for (script, dialect) in dialects.flat_map(each) {
             let text = script.text(dialect);
             let code: Vec<&str> = text.lines().filter(|line| !line.trim_start().starts_with("--")).collect();
             assert!(!code.iter().any(|line| line.contains("KEYS[3]")), "{script:?}");

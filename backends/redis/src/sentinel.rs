@@ -2,8 +2,8 @@
 
 use fencepost_core::store::{StoreErrorKind, Trouble};
 
+use crate::error;
 use crate::greeting;
-use crate::steps;
 use crate::url::{Address, Node};
 use crate::wire::{self, Value};
 
@@ -24,7 +24,7 @@ pub(crate) fn introduced(replies: &[Value]) -> Result<(), Trouble> {
         _ => None,
     });
     let Some(text) = refusal else { return Ok(()) };
-    let trouble = steps::trouble(text);
+    let trouble = error::trouble(text);
     let message = match trouble.kind {
         StoreErrorKind::Denied => format!(
             "the sentinel denied us ({}): set ?sentinel_user= and ?sentinel_password_file=, or \
@@ -51,7 +51,7 @@ pub(crate) fn answer(master: &str, value: &Value) -> Result<Address, Trouble> {
         Value::Error(text) if text.to_lowercase().contains("unknown command") => {
             Err(Trouble::new(StoreErrorKind::Misconfigured, "it is no sentinel: such a URL is redis://HOST:PORT"))
         }
-        Value::Error(text) => Err(steps::trouble(text)),
+        Value::Error(text) => Err(error::trouble(text)),
         other => address(other.array().unwrap_or_default())
             .ok_or_else(|| Trouble::new(StoreErrorKind::Unexpected, format!("an odd reply: {other:?}"))),
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use fencepost_core::Invalid;
 
+use crate::keys::Layout;
 use crate::replicas::Replicas;
 use crate::url::Kind;
 
@@ -16,7 +17,8 @@ const MAX_TTL_MAX: Duration = Duration::from_secs(3600);
 
 /// The settings of a URL, with their defaults.
 pub(crate) struct Settings {
-    pub(crate) prefix: String,
+    prefix: Option<String>,
+    pub(crate) layout: Layout,
     pub(crate) database: u32,
     pub(crate) max_ttl: Duration,
     pub(crate) tls: TlsFiles,
@@ -63,7 +65,8 @@ impl Settings {
         let max_ttl = Duration::from_secs(60);
         let tls = TlsFiles::default();
         let mut settings = Self {
-            prefix: "lock:".into(),
+            prefix: None,
+            layout: Layout::Fencepost,
             database: 0,
             max_ttl,
             tls,
@@ -87,7 +90,15 @@ impl Settings {
                 let cure = "`fp:` is where Fencepost keeps what belongs to its locks";
                 return Err(Invalid::new("prefix", value, cure));
             }
-            "prefix" => self.prefix = value,
+            "prefix" => self.prefix = Some(value),
+            "layout" => {
+                let cure = "fencepost, a string, or redisson, the hash of Redisson's RLock";
+                self.layout = match value.as_str() {
+                    "fencepost" => Layout::Fencepost,
+                    "redisson" => Layout::Redisson,
+                    _ => return Err(Invalid::new("layout", shown(&value), cure)),
+                };
+            }
             "db" => {
                 let number =
                     value.parse().map_err(|_| Invalid::new("db", shown(&value), "the number of a database"))?;
@@ -126,13 +137,19 @@ impl Settings {
                 self.tls.insecure = value.parse().map_err(|_| Invalid::new("insecure", shown(&value), cure))?;
             }
             _ => {
-                let cure = "a Redis URL takes prefix, db, max_ttl_ms, password_file, replicas, replicas_within_ms and \
+                let cure = "a Redis URL takes prefix, layout, db, max_ttl_ms, password_file, replicas, replicas_within_ms and \
                             after_failover; with sentinels also sentinel_user and sentinel_password_file; with TLS \
                             also ca_file, cert_file, key_file, server_name and insecure";
                 return Err(Invalid::new("store", format!("?{}=…", shown(key)), cure));
             }
         }
         Ok(())
+    }
+
+    /// What stands before every name. Redisson puts nothing there.
+    pub(crate) fn prefix(&self) -> &str {
+        let default = if self.layout == Layout::Redisson { "" } else { "lock:" };
+        self.prefix.as_deref().unwrap_or(default)
     }
 
     /// From a file or from the environment, so that it need not stand in a URL.
@@ -166,9 +183,15 @@ impl Settings {
             let cure = "only redis+sentinel:// and redis+cluster:// fail over; redlock:// waits by itself";
             return Err(Invalid::new("after_failover", "…", cure));
         }
-        if kind == Kind::Cluster && self.prefix.contains(['{', '}']) {
+        if kind == Kind::Quorum && self.layout == Layout::Redisson {
+            let cure = "Redisson's lock lives on one server, behind sentinels or in a cluster: use redis://, \
+                        redis+sentinel:// or redis+cluster://, or leave it out for locks of ours alone";
+            return Err(Invalid::new("layout", "redisson", cure));
+        }
+        let encodes = kind == Kind::Cluster && self.layout == Layout::Fencepost;
+        if encodes && self.prefix().contains(['{', '}']) {
             let cure = "in a cluster braces choose where a key lives, and Fencepost does: leave them out";
-            return Err(Invalid::new("prefix", self.prefix.as_str(), cure));
+            return Err(Invalid::new("prefix", self.prefix(), cure));
         }
         Ok(())
     }

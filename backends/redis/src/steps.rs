@@ -7,7 +7,9 @@ use fencepost_core::store::{
     Trouble, Turn, Waiter, YieldRequest,
 };
 
-use crate::keys::Keys;
+use crate::error;
+use crate::keys::{Keys, Layout};
+use crate::redisson;
 use crate::scripts::Script;
 use crate::wire::{self, Value};
 
@@ -19,8 +21,11 @@ pub(crate) const MARKER: &str = "fp:marker";
 pub(crate) const PROBATION: &str = "fp:probation";
 /// What is wrong with a cluster whose nodes are all there.
 pub(crate) const NOT_COVERED: &str = "not every slot has a master: see `redis-cli --cluster check`";
-const REVOKED: &str = "fp:revoked:";
-const ASKED: &str = "fp:asked:";
+pub(crate) const REVOKED: &str = "fp:revoked:";
+pub(crate) const ASKED: &str = "fp:asked:";
+
+/// Who holds what is no lock.
+const OTHER_KIND: &str = "another kind of lock";
 
 /// A call of a script: its keys and arguments, ready for the wire.
 pub(crate) struct Call {
@@ -36,7 +41,7 @@ pub(crate) struct Call {
 
 /// What words are made of. Every step is put into words once for each node: `format!` was a tenth of a client's time.
 #[derive(Clone, Copy)]
-enum Part<'a> {
+pub(crate) enum Part<'a> {
     Text(&'a str),
     Number(u64),
 }
@@ -67,8 +72,9 @@ impl From<FencingToken> for Part<'_> {
 
 /// A word of several parts, one behind the other.
 macro_rules! word {
-    ($($part:expr),+ $(,)?) => { &[$(Part::from($part)),+] as &[Part<'_>] };
+    ($($part:expr),+ $(,)?) => { &[$($crate::steps::Part::from($part)),+] as &[$crate::steps::Part<'_>] };
 }
+pub(crate) use word;
 
 impl Call {
     fn new(script: Script, keys: &Keys, name: &str) -> Self {
@@ -95,11 +101,11 @@ impl Call {
         call
     }
 
-    fn empty(script: Option<Script>) -> Self {
+    pub(crate) fn empty(script: Option<Script>) -> Self {
         Self { script, keys: 0, count: 0, words: Vec::with_capacity(512), draft: Vec::with_capacity(160) }
     }
 
-    fn key(&mut self, word: &[Part<'_>]) {
+    pub(crate) fn key(&mut self, word: &[Part<'_>]) {
         self.keys += 1;
         self.word(word);
     }
@@ -116,7 +122,7 @@ impl Call {
         wire::write_bytes(&mut self.words, &self.draft);
     }
 
-    fn words<const N: usize>(mut self, words: [&[Part<'_>]; N]) -> Self {
+    pub(crate) fn words<const N: usize>(mut self, words: [&[Part<'_>]; N]) -> Self {
         words.into_iter().for_each(|word| self.word(word));
         self
     }
@@ -160,15 +166,23 @@ fn mode(claim: &Claim) -> &'static str {
     }
 }
 
-fn proposed(proposal: Proposal) -> FencingToken {
+pub(crate) fn proposed(proposal: Proposal) -> FencingToken {
     match proposal {
         Proposal::Exactly(token) => token,
         Proposal::Next => unreachable!("BUG: a Redis node mints no tokens"),
     }
 }
 
-/// Why a step is none that may be taken: with an empty prefix, a lock could have the name of a key of ours.
-pub(crate) fn reserved(keys: &Keys, step: &Step) -> Option<Trouble> {
+/// Why a step is none that may be taken.
+pub(crate) fn refused(keys: &Keys, step: &Step) -> Option<Trouble> {
+    reserved(keys, step).or_else(|| match keys.layout {
+        Layout::Fencepost => None,
+        Layout::Redisson => redisson::refused(keys, step),
+    })
+}
+
+/// With an empty prefix, a lock could have the name of a key of ours.
+fn reserved(keys: &Keys, step: &Step) -> Option<Trouble> {
     if !OWN_KEYS.starts_with(&keys.prefix) || !keys.lock(step.name()?.as_str()).starts_with(OWN_KEYS) {
         return None;
     }
@@ -183,13 +197,18 @@ fn ms(token: FencingToken) -> u64 {
 }
 
 /// On whose behalf, as it stands behind the attempt in a tail.
-fn actor(claim: &Claim) -> String {
+pub(crate) fn actor(claim: &Claim) -> String {
     claim.actor.map(|actor| format!("@{actor}")).unwrap_or_default()
 }
 
 /// Reads it.
 fn actor_of(attempt: &str) -> Option<ActorId> {
     attempt.split_once('@').and_then(|(_, actor)| ActorId::parse(actor))
+}
+
+/// When it got what it is about to get, in milliseconds of the node's clock.
+pub(crate) fn since(claim: &Claim, clock: FencingToken) -> u64 {
+    ms(claim.place().map_or(clock, |place| place.ticket.max(clock)))
 }
 
 /// Turn, ticket, lease, and how long a grant is kept that is handed over.
@@ -204,16 +223,19 @@ fn place(claim: &Claim) -> (&'static str, u64, u64, u64) {
     }
 }
 
-fn millis(span: Duration) -> u64 {
+pub(crate) fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Puts a step about one lock into words. `clock` is what the node's clock says by now, as far as we know.
 pub(crate) fn call(keys: &Keys, inbox: &str, clock: FencingToken, step: &Step) -> (Call, Meaning) {
+    if keys.layout == Layout::Redisson {
+        return redisson::call(keys, clock, step);
+    }
     if let Some(claim) = step.claim().filter(|claim| !claim.fenced) {
         return plain(keys, claim, step);
     }
-    let since = |claim: &Claim| ms(claim.place().map_or(clock, |place| place.ticket.max(clock)));
+    let since = |claim: &Claim| since(claim, clock);
     match step {
         Step::Acquire { claim, attempt, token, unify } => {
             let token = proposed(*token);
@@ -322,7 +344,7 @@ fn plain(keys: &Keys, claim: &Claim, step: &Step) -> (Call, Meaning) {
 pub(crate) fn read(meaning: Meaning, name: &str, reply: &Value) -> Read {
     let odd = || Read::Trouble(Trouble::new(StoreErrorKind::Unexpected, format!("an odd reply: {reply:?}")));
     match (meaning, reply) {
-        (_, Value::Error(text)) => Read::Trouble(trouble(text)),
+        (_, Value::Error(text)) => Read::Trouble(error::trouble(text)),
         (Meaning::Acquire(_) | Meaning::Renew | Meaning::Evict | Meaning::Ask, Value::Number(-1)) => Read::Untrusted,
         (Meaning::Acquire(token), Value::Number(1) | Value::Text(_)) => Read::Answer(Answer::Granted { token }),
         (Meaning::Acquire(_), Value::Number(0) | Value::Null) => {
@@ -421,12 +443,18 @@ fn holder(value: &str, pttl: Option<i64>, now: Option<u64>) -> Holder {
             holder.held_for = now.zip(since).map(|(now, since)| Duration::from_millis(now.saturating_sub(since)));
             holder
         }
-        _ if value.starts_with('?') => Holder::new(format!("another kind of lock (a {})", &value[1..])),
+        _ if value.starts_with("?=") => Holder::new(format!("Redisson {}", &value[2..])),
+        _ if value.starts_with('?') => Holder::new(format!("{OTHER_KIND} (a {})", &value[1..])),
         _ => Holder::new("another library's lock"),
     };
     holder.shared = shared;
     holder.expires_in = pttl.and_then(|left| u64::try_from(left).ok()).map(Duration::from_millis);
     holder
+}
+
+/// What is there is no lock, and was none of ours.
+pub(crate) fn is_no_lock(state: &LockState) -> bool {
+    state.last_token.is_none() && state.holders.iter().all(|holder| holder.label.starts_with(OTHER_KIND))
 }
 
 fn waiter_of(value: &str, ticket: i64, now: u64) -> Option<Waiter> {
@@ -439,32 +467,4 @@ fn waiter_of(value: &str, ticket: i64, now: u64) -> Option<Waiter> {
     let mut waiter = Waiter::new(label, mode == "s", waited);
     waiter.actor = actor_of(attempt);
     Some(waiter)
-}
-
-const PASSWORD_CURE: &str = "set ?password_file=, FENCEPOST_REDIS_PASSWORD or redis://USER:PASSWORD@HOST";
-const RIGHTS_CURE: &str = "an ACL user needs scripts, INFO, the keys of the prefix and `fp:*`, the channels `fp:inbox:*`; with `replicas` also WAIT";
-
-/// What an error reply means.
-pub(crate) fn trouble(text: &str) -> Trouble {
-    let code = text.split(' ').next().unwrap_or_default();
-    let kind = match code {
-        "WRONGTYPE" => StoreErrorKind::OtherKind,
-        "NOAUTH" | "NOPERM" | "WRONGPASS" => StoreErrorKind::Denied,
-        "READONLY" | "MOVED" | "CROSSSLOT" => StoreErrorKind::Misconfigured,
-        "LOADING" | "BUSY" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" => StoreErrorKind::Unreachable,
-        _ if text.contains("WRONGTYPE") => StoreErrorKind::OtherKind,
-        _ if text.contains("READONLY") => StoreErrorKind::Misconfigured,
-        _ if text.contains("NOPERM") || text.contains("no permissions") => StoreErrorKind::Denied,
-        _ => StoreErrorKind::Unexpected,
-    };
-    let message = match (&kind, code) {
-        (StoreErrorKind::OtherKind, _) => "the key is taken by something that is no string".to_owned(),
-        (_, "MOVED" | "CROSSSLOT") => "it is a node of a cluster: such a URL is redis+cluster://HOST:PORT".to_owned(),
-        (StoreErrorKind::Misconfigured, _) => "it is a replica: name a master".to_owned(),
-        (StoreErrorKind::Denied, "NOAUTH") => format!("it wants a password: {PASSWORD_CURE}"),
-        (StoreErrorKind::Denied, "WRONGPASS") => format!("it does not know this user and password: {PASSWORD_CURE}"),
-        (StoreErrorKind::Denied, _) => format!("{text}: {RIGHTS_CURE}"),
-        _ => text.to_owned(),
-    };
-    Trouble::new(kind, message)
 }

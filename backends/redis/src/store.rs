@@ -11,6 +11,8 @@ use fencepost_core::store::{
 };
 
 use crate::driver::Handle;
+use crate::error;
+use crate::keys::{Keys, Layout};
 use crate::link::{Again, Link};
 use crate::steps;
 use crate::wire::Value;
@@ -38,7 +40,7 @@ impl RedisNode {
 
 impl Store for RedisNode {
     fn abilities(&self) -> Abilities {
-        abilities(self.largest_ttl)
+        abilities(&self.link.keys, self.largest_ttl)
     }
 
     fn label(&self) -> String {
@@ -49,7 +51,7 @@ impl Store for RedisNode {
         match step {
             Step::List { prefix, after, limit, contended } => {
                 let link = self.link.clone();
-                let ask = Box::new(move |step, reply| link.step(step, reply, Again::until(deadline)));
+                let ask = Arc::new(move |step, reply| link.step(step, reply, Again::until(deadline)));
                 list(vec![self.link.clone()], ask, Wanted { prefix: &prefix, after, limit, contended }, reply);
             }
             step => self.link.step(step, reply, Again::until(deadline)),
@@ -57,7 +59,7 @@ impl Store for RedisNode {
     }
 
     fn listen(&self, claim: &Arc<Claim>, reply: Reply) -> Listening {
-        self.link.listeners.listen(claim, reply)
+        self.link.listeners.listen(claim, self.link.keys.channel_of(claim), reply)
     }
 
     fn clock(&self) -> Option<FencingToken> {
@@ -72,10 +74,11 @@ impl fmt::Debug for RedisNode {
 }
 
 /// What every Redis store can do.
-pub(crate) fn abilities(largest_ttl: Option<Duration>) -> Abilities {
+pub(crate) fn abilities(keys: &Keys, largest_ttl: Option<Duration>) -> Abilities {
     Abilities {
         mints: false,
-        queues: true,
+        queues: keys.layout == Layout::Fencepost,
+        tells: keys.layout == Layout::Redisson,
         survives_restart: false,
         smallest_ttl: Duration::from_millis(50),
         largest_ttl,
@@ -84,7 +87,7 @@ pub(crate) fn abilities(largest_ttl: Option<Duration>) -> Abilities {
 }
 
 /// How a listing looks at one lock.
-type Ask = Box<dyn Fn(Step, Reply) + Send>;
+type Ask = Arc<dyn Fn(Step, Reply) + Send + Sync>;
 
 /// A listing: finds the names with SCAN, server by server, then looks at each.
 struct Listing {
@@ -95,7 +98,10 @@ struct Listing {
     prefix: String,
     after: Option<LockName>,
     limit: usize,
-    names: BTreeSet<String>,
+    names: BTreeSet<LockName>,
+    found: Vec<LockState>,
+    /// Also what is no lock: what has the prefix of ours is taken for one.
+    shows_all: bool,
     reply: Reply,
 }
 
@@ -111,12 +117,17 @@ pub(crate) struct Wanted<'a> {
 pub(crate) fn list(links: Vec<Arc<Link>>, ask: Ask, wanted: Wanted<'_>, reply: Reply) {
     let Wanted { prefix, after, limit, contended } = wanted;
     let first = if contended { Kind::Line } else { Kind::Fence };
+    let keeps_lines = links.first().is_none_or(|link| link.keys.layout == Layout::Fencepost);
+    if contended && !keeps_lines {
+        return reply.answer(Ok(Answer::States(Vec::new())));
+    }
     let (prefix, limit) = (prefix.to_owned(), limit as usize);
-    search_next(Listing { rest: links, ask, first, prefix, after, limit, names: BTreeSet::new(), reply });
+    let (names, found) = (BTreeSet::new(), Vec::new());
+    search_next(Listing { rest: links, ask, first, prefix, after, limit, names, found, shows_all: keeps_lines, reply });
 }
 
 fn search_next(mut listing: Listing) {
-    let Some(link) = listing.rest.pop() else { return look_at_each(listing) };
+    let Some(link) = listing.rest.pop() else { return look_at_some(listing) };
     let first = listing.first;
     scan(&link, listing, first, "0".into());
 }
@@ -135,6 +146,7 @@ impl Kind {
     fn pattern(self, link: &Link, prefix: &str) -> String {
         let lock = escaped(&link.keys.lock(prefix));
         match self {
+            Self::Fence if link.keys.layout == Layout::Redisson => "fp:fence:*".to_owned(),
             Self::Fence => format!("fp:fence:{{{lock}*"),
             Self::Lock => format!("{lock}*"),
             Self::Line => format!("fp:line:{{{lock}*"),
@@ -158,15 +170,21 @@ fn escaped(text: &str) -> String {
 
 fn scan(link: &Arc<Link>, mut listing: Listing, kind: Kind, cursor: String) {
     let pattern = kind.pattern(link, &listing.prefix);
-    let parts: [&[u8]; 6] = [b"SCAN", cursor.as_bytes(), b"MATCH", pattern.as_bytes(), b"COUNT", b"1000"];
+    let mut parts: Vec<&[u8]> = vec![b"SCAN", cursor.as_bytes(), b"MATCH", pattern.as_bytes(), b"COUNT", b"1000"];
+    if let (Layout::Redisson, Kind::Lock) = (link.keys.layout, kind) {
+        parts.extend([b"TYPE".as_slice(), b"hash"]);
+    }
     link.command(&parts, move |link, outcome| {
         let (cursor, keys) = match page(outcome) {
             Ok(page) => page,
             Err(trouble) => return listing.reply.answer(Err(trouble)),
         };
         for key in keys {
-            let name = kind.name(link, &key);
-            listing.names.extend(name.filter(|name| name.starts_with(&listing.prefix)));
+            let name = kind.name(link, &key).filter(|name| name.starts_with(&listing.prefix));
+            // A name that is none of ours may be anything; what is no valid name cannot be a lock of ours.
+            let name = name.and_then(|name| LockName::new(name).ok());
+            let may_be = |name: &LockName| steps::refused(&link.keys, &Step::Inspect { name: name.clone() }).is_none();
+            listing.names.extend(name.filter(may_be));
         }
         match (cursor.as_str(), kind) {
             ("0", Kind::Fence) => scan(link, listing, Kind::Lock, "0".into()),
@@ -179,7 +197,7 @@ fn scan(link: &Arc<Link>, mut listing: Listing, kind: Kind, cursor: String) {
 fn page(outcome: Result<Value, Trouble>) -> Result<(String, Vec<String>), Trouble> {
     let value = outcome?;
     if let Value::Error(text) = &value {
-        return Err(steps::trouble(text));
+        return Err(error::trouble(text));
     }
     let odd = || Trouble::new(StoreErrorKind::Unexpected, "an odd reply to SCAN");
     let [cursor, keys] = value.array().ok_or_else(odd)? else { return Err(odd()) };
@@ -187,45 +205,52 @@ fn page(outcome: Result<Value, Trouble>) -> Result<(String, Vec<String>), Troubl
     Ok((cursor.text().ok_or_else(odd)?, keys))
 }
 
-fn look_at_each(listing: Listing) {
-    let after = listing.after.as_ref().map(|after| after.as_str().to_owned());
-    let wanted = listing.names.into_iter().filter(|name| after.as_ref().is_none_or(|after| name > after));
-    // A name that is none of ours may be anything; what is no valid name cannot be a lock of ours.
-    let names: Vec<LockName> = wanted.filter_map(|name| LockName::new(name).ok()).take(listing.limit).collect();
-    if names.is_empty() {
-        return listing.reply.answer(Ok(Answer::States(Vec::new())));
+/// Looks at as many as there is room for; again, if some of them were no locks.
+fn look_at_some(mut listing: Listing) {
+    let mut names = Vec::new();
+    while names.len() < listing.limit - listing.found.len() {
+        let Some(name) = listing.names.pop_first() else { break };
+        if listing.after.as_ref().is_none_or(|after| name > *after) {
+            names.push(name);
+        }
     }
-    let ask = listing.ask;
-    let states = Mutex::new((vec![None; names.len()], Some(listing.reply)));
-    let album = Arc::new(Album { states });
+    if names.is_empty() {
+        return listing.reply.answer(Ok(Answer::States(listing.found)));
+    }
+    let ask = listing.ask.clone();
+    let album = Arc::new(Album { inner: Mutex::new((vec![None; names.len()], Some(listing))) });
     for (number, name) in names.into_iter().enumerate() {
-        let reply = Reply::new(album.clone(), number, 0);
-        ask(Step::Inspect { name }, reply);
+        ask(Step::Inspect { name }, Reply::new(album.clone(), number, 0));
     }
 }
 
 /// Collects the pictures of a listing; the request's number is the picture's.
 struct Album {
-    states: Mutex<(Vec<Option<LockState>>, Option<Reply>)>,
+    inner: Mutex<(Vec<Option<LockState>>, Option<Listing>)>,
 }
 
 impl Mailbox for Album {
     fn post(self: Arc<Self>, post: Post) {
         let fencepost_core::store::Event::Answer(answer) = post.event else { return };
-        let mut states = self.states.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut inner = self.inner.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         match answer {
-            Ok(Answer::State(state)) => states.0[post.node] = Some(state),
+            Ok(Answer::State(state)) => inner.0[post.node] = Some(state),
             Ok(_) => {}
             Err(trouble) => {
-                let reply = states.1.take();
-                drop(states);
-                return reply.into_iter().for_each(|reply| reply.answer(Err(trouble.clone())));
+                let listing = inner.1.take();
+                drop(inner);
+                return listing.into_iter().for_each(|listing| listing.reply.answer(Err(trouble.clone())));
             }
         }
-        if states.0.iter().all(Option::is_some) {
-            let (all, reply) = (states.0.drain(..).flatten().collect::<Vec<_>>(), states.1.take());
-            drop(states);
-            reply.into_iter().for_each(|reply| reply.answer(Ok(Answer::States(all.clone()))));
+        if inner.0.iter().all(Option::is_some) {
+            let states: Vec<LockState> = inner.0.drain(..).flatten().collect();
+            let listing = inner.1.take();
+            drop(inner);
+            if let Some(mut listing) = listing {
+                let shown = |state: &LockState| listing.shows_all || !steps::is_no_lock(state);
+                listing.found.extend(states.into_iter().filter(shown));
+                look_at_some(listing);
+            }
         }
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use fencepost_core::Invalid;
 
+use crate::keys::Layout;
 use crate::replicas::Replicas;
 use crate::settings::{Settings, decoded};
 use crate::tls::{Access, Client};
@@ -100,8 +101,9 @@ pub(crate) struct Config {
     pub(crate) replicas: Option<Replicas>,
     /// A failover counts as loss of memory.
     pub(crate) waits_after_failover: bool,
-    /// Before every name. Default `lock:`.
+    /// Before every name. Default `lock:`, with Redisson's layout nothing.
     pub(crate) prefix: String,
+    pub(crate) layout: Layout,
     /// Several masters that vote.
     pub(crate) quorum: bool,
     /// The longest lease of a quorum: how long a node that forgot must keep still.
@@ -234,7 +236,8 @@ impl Config {
             entry,
             replicas: settings.replicas()?,
             waits_after_failover: settings.waits_after_failover.unwrap_or(false),
-            prefix: settings.prefix,
+            prefix: settings.prefix().to_owned(),
+            layout: settings.layout,
             quorum,
             max_ttl: settings.max_ttl,
             trust_all: false,

@@ -7,6 +7,11 @@ mod one_server {
     fencepost_testkit::contract!(crate::common::Place::one());
 }
 
+/// Redisson's layout has no line and no readers; `redisson.rs` has what happens there instead.
+mod redisson {
+    fencepost_testkit::contract!(crate::common::Place::one().settings("layout=redisson"), without line and readers);
+}
+
 mod redlock_of_one {
     fencepost_testkit::contract!(crate::common::Place::quorum(1));
 }
@@ -43,6 +48,11 @@ macro_rules! editions {
 
             mod alone {
                 fencepost_testkit::contract!(super::Place::alone(super::server()));
+            }
+
+            mod redisson {
+                fencepost_testkit::contract!(
+                    super::Place::alone(super::server()).settings("layout=redisson"), without line and readers);
             }
 
             mod redlock_of_three {

@@ -10,7 +10,6 @@ use crate::fleet::Fleet;
 use crate::greeting::Server;
 use crate::keys;
 use crate::link::{Link, Up};
-use crate::scripts::{Dialect, Trust};
 use crate::sentinel;
 use crate::socket::{self, Place};
 use crate::url::{Address, Config, Deployment};
@@ -128,16 +127,8 @@ impl Driver {
             return self.fail(number, trouble);
         }
         let peer = &mut self.peers[number];
-        peer.link.state().up = Some(Up {
-            socket: Arc::new(greeting.socket),
-            hashes: Vec::new(),
-            dialect: Dialect { major: 7, trust: Trust::Marker },
-            unsent: Vec::new(),
-            waiting: std::collections::VecDeque::new(),
-            asked_driver: false,
-            since: self.clock.now(),
-            heard_at: self.clock.now(),
-        });
+        let up = Up::new(greeting.socket, Vec::new(), greeting.dialect, self.clock.now());
+        peer.link.state().up = Some(up);
         (peer.stage, peer.pause, peer.tried) = (Stage::Up, super::PAUSE_MIN, true);
     }
 

@@ -1,8 +1,6 @@
 //! From a socket to a link: greetings, who may vote, and the scripts.
 
-use std::collections::VecDeque;
 use std::io;
-use std::sync::Arc;
 
 use fencepost_core::store::{StoreErrorKind, Trouble};
 
@@ -104,7 +102,8 @@ impl Driver {
                 (false, false) => later,
             });
             let mut unsent = Vec::new();
-            let dialect = dialect(&server, if clustered { Trust::Judged } else { Trust::Marker });
+            let trust_by = if clustered { Trust::Judged } else { Trust::Marker };
+            let dialect = Dialect { major: server.major, trust: trust_by, layout: peer.link.keys.layout };
             let expected = greeting::equip(&mut unsent, dialect, &trust);
             let greeting =
                 Greeting { socket, deadline, unsent, replies: Vec::new(), expected, equipping: true, dialect };
@@ -130,7 +129,7 @@ impl Driver {
 
     fn come_up(&mut self, number: usize, greeting: Greeting) {
         let peer = &mut self.peers[number];
-        let (hashes, verdict) = match greeting::equipped(&greeting.replies) {
+        let (hashes, verdict) = match greeting::equipped(greeting.dialect, &greeting.replies) {
             Ok((hashes, verdict)) => (hashes, verdict.map_or(Ok(()), trusted)),
             Err(trouble) => return self.refuse(number, trouble),
         };
@@ -148,16 +147,7 @@ impl Driver {
             Ok(()) | Err(Trouble { kind: StoreErrorKind::Quarantined { .. }, .. }) => {}
             Err(trouble) => return self.refuse(number, trouble),
         }
-        let up = Up {
-            socket: Arc::new(greeting.socket),
-            hashes,
-            dialect: greeting.dialect,
-            unsent: Vec::new(),
-            waiting: VecDeque::new(),
-            asked_driver: false,
-            since: self.clock.now(),
-            heard_at: self.clock.now(),
-        };
+        let up = Up::new(greeting.socket, hashes, greeting.dialect, self.clock.now());
         peer.link.state().up = Some(up);
         peer.stage = Stage::Up;
         peer.pause = PAUSE_MIN;
@@ -175,10 +165,6 @@ impl Driver {
         });
         peer.link.listeners.hint_all();
     }
-}
-
-fn dialect(server: &Server, trust: Trust) -> Dialect {
-    Dialect { major: server.major, trust }
 }
 
 /// One turn of a greeting: writes what is left, reads what came.

@@ -196,7 +196,9 @@ impl Course {
     pub(super) fn waits_unseen(&self) -> Option<Waiter> {
         let waits = match &self.state().life.phase {
             Phase::Lined => true,
-            Phase::Pursuing(pursuit) => pursuit.waiting && self.claim.place().is_none(),
+            Phase::Pursuing(pursuit) => {
+                pursuit.waiting && (self.claim.place().is_none() || !self.quorum.abilities.queues)
+            }
             Phase::Held(_) | Phase::Leaving(_) | Phase::Done(_) => false,
         };
         let waited = self.terms.patience.waited(self.quorum.clock.now());
@@ -458,7 +460,7 @@ impl Course {
     }
 
     fn listen(self: &Arc<Self>) -> Vec<Listening> {
-        if self.claim.place().is_none() || !self.quorum.abilities.queues {
+        if self.claim.place().is_none() || !self.quorum.abilities.wakes() {
             return Vec::new();
         }
         let nodes = self.quorum.nodes.iter().enumerate();

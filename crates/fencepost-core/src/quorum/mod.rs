@@ -211,6 +211,7 @@ fn combined(nodes: &[Arc<dyn Store>]) -> Result<Abilities, StoreError> {
     Ok(each.into_iter().fold(first, |all, node| Abilities {
         mints: all.mints && node.mints,
         queues: all.queues && node.queues,
+        tells: all.tells && node.tells,
         survives_restart: all.survives_restart && node.survives_restart,
         smallest_ttl: all.smallest_ttl.max(node.smallest_ttl),
         largest_ttl: [all.largest_ttl, node.largest_ttl].into_iter().flatten().min(),

@@ -131,6 +131,7 @@ impl Store for Memory {
         Abilities {
             mints: self.mints,
             queues: true,
+            tells: false,
             survives_restart: false,
             smallest_ttl: Duration::from_millis(20),
             largest_ttl: None,

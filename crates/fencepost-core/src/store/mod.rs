@@ -32,6 +32,8 @@ pub struct Abilities {
     pub mints: bool,
     /// The store keeps a line of waiters and hands over to its head.
     pub queues: bool,
+    /// The store keeps no line, but tells whoever listens that a lock was freed: they ask again, in no order.
+    pub tells: bool,
     /// A lock that was granted is still there after the store was stopped and started.
     pub survives_restart: bool,
     /// The shortest lease that makes sense here.
@@ -40,6 +42,13 @@ pub struct Abilities {
     pub largest_ttl: Option<Duration>,
     /// How long an answer may take, unless the user says otherwise. `None`: decided from the ttl.
     pub answer_within: Option<Duration>,
+}
+
+impl Abilities {
+    /// Whoever waits hears from the store, and need not look again and again.
+    pub fn wakes(&self) -> bool {
+        self.queues || self.tells
+    }
 }
 
 /// Exclusive or shared.
@@ -54,7 +63,7 @@ pub enum Mode {
 /// How a claim behaves when others wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Turn {
-    /// It waits in the store's line.
+    /// It waits in the store's line; where there is none, it listens.
     InLine(Place),
     /// It does not wait, and does not overtake those who do.
     AfterOthers,
