@@ -15,7 +15,8 @@ pub(crate) fn install() -> Result<(), String> {
         for name in ["package.json", "package-lock.json"] {
             fs::copy(shell::root().join(file(name)), folder.join(name)).map_err(|error| format!("{name}: {error}"))?;
         }
-        let quiet = ["ci", "--silent", "--ignore-scripts", "--no-audit", "--no-fund"];
+        // One of them names the compiler it was written for as its peer, which nobody needs to run it.
+        let quiet = ["ci", "--silent", "--ignore-scripts", "--no-audit", "--no-fund", "--legacy-peer-deps"];
         shell::run(shell::command("npm", &quiet).current_dir(folder))
     })?;
     once(&folder("python"), &read(&file("requirements.txt"))?, |folder| {

@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use std::pin::pin;
 use std::time::Duration;
 
-use common::{PATIENCE, Place, fence, is_clean, until, value};
+use common::{PATIENCE, Place, commands, fence, is_clean, until, value};
 use fencepost_core::{AcquireError, Blocking, EventKind, Grant, Lock, LossReason, ReleaseOutcome, RenewError};
 use fencepost_testkit::contract::{Subject, wait_for};
 use fencepost_testkit::poll;
@@ -170,20 +170,6 @@ fn commands_that_arrive_again_after_their_release_are_refused() {
     let last = first.lock("x").ttl(TTL).acquire().block().expect("free");
     assert_ne!(server.keys(), before.0);
     drop(last);
-}
-
-/// The commands among these bytes that call a script.
-fn commands(bytes: &[u8]) -> Vec<Vec<u8>> {
-    let text = String::from_utf8(bytes.to_vec()).expect("commands are text");
-    let starts: Vec<usize> = text.match_indices("*").map(|(at, _)| at).filter(|at| is_start(&text, *at)).collect();
-    let ends = starts.iter().skip(1).copied().chain([text.len()]);
-    let each = starts.iter().zip(ends).map(|(from, to)| &text[*from..to]);
-    each.filter(|command| command.contains("EVALSHA")).map(|command| command.as_bytes().to_vec()).collect()
-}
-
-fn is_start(text: &str, at: usize) -> bool {
-    let digits = text[at + 1..].split("\r\n").next().unwrap_or_default();
-    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 #[test]

@@ -188,3 +188,17 @@ pub(crate) fn trouble(result: Result<Guard, AcquireError>) -> StoreError {
 pub(crate) fn grants(votes: &[NodeVote]) -> usize {
     votes.iter().filter(|vote| vote.vote == Vote::Granted).count()
 }
+
+/// The commands among these bytes that call a script.
+pub(crate) fn commands(bytes: &[u8]) -> Vec<Vec<u8>> {
+    let text = String::from_utf8(bytes.to_vec()).expect("commands are text");
+    let starts: Vec<usize> = text.match_indices("*").map(|(at, _)| at).filter(|at| is_start(&text, *at)).collect();
+    let ends = starts.iter().skip(1).copied().chain([text.len()]);
+    let each = starts.iter().zip(ends).map(|(from, to)| &text[*from..to]);
+    each.filter(|command| command.contains("EVALSHA")).map(|command| command.as_bytes().to_vec()).collect()
+}
+
+fn is_start(text: &str, at: usize) -> bool {
+    let digits = text[at + 1..].split("\r\n").next().unwrap_or_default();
+    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+}

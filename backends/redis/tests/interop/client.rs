@@ -6,6 +6,8 @@
 //! | `wait NAME TTL_MS` | `held`, after the library's own retries, without end |
 //! | `extend TTL_MS` | `kept`, `lost` |
 //! | `unlock` | `done`; `lost` if the library says so |
+//! | `keep NAME` | `held`, `busy`; kept by the library until it is unlocked |
+//! | `force NAME` | `done`, `lost`: ends anybody's hold, where the library can |
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -22,6 +24,7 @@ pub(crate) enum Library {
     RedisPy,
     Pottery,
     Rslock,
+    Redisson,
 }
 
 impl Library {
@@ -31,6 +34,7 @@ impl Library {
             Self::NodeRedlock5 | Self::NodeRedlock4 | Self::Rslock => "prefix=",
             Self::RedisPy => "",
             Self::Pottery => "prefix=redlock:",
+            Self::Redisson => "layout=redisson",
         }
     }
 
@@ -42,7 +46,7 @@ impl Library {
     /// The key of both.
     pub(crate) fn key(self, name: &str) -> String {
         match self {
-            Self::NodeRedlock5 | Self::NodeRedlock4 | Self::Rslock => name.to_owned(),
+            Self::NodeRedlock5 | Self::NodeRedlock4 | Self::Rslock | Self::Redisson => name.to_owned(),
             Self::RedisPy => format!("lock:{name}"),
             Self::Pottery => format!("redlock:{name}"),
         }
@@ -50,7 +54,7 @@ impl Library {
 
     /// On how many servers it can be.
     pub(crate) fn sizes(self) -> &'static [usize] {
-        if self == Self::RedisPy { &[1] } else { &[1, 3] }
+        if matches!(self, Self::RedisPy | Self::Redisson) { &[1] } else { &[1, 3] }
     }
 
     fn command(self) -> Command {
@@ -65,6 +69,11 @@ impl Library {
             command
         };
         match self {
+            Self::Redisson => {
+                let mut command = Command::new(find("node", "nodejs"));
+                command.arg(driver("redisson.mjs")).arg(find_in_setup("node"));
+                command
+            }
             Self::NodeRedlock5 => node("redlock"),
             Self::NodeRedlock4 => node("redlock-4"),
             Self::RedisPy => python("redis-py"),
@@ -120,8 +129,31 @@ impl Client {
 
     /// Some libraries do not tell, so neither does this.
     pub(crate) fn unlock(&mut self) {
+        self.gives_up();
+    }
+
+    /// The same; whether it was theirs, as far as they tell.
+    pub(crate) fn gives_up(&mut self) -> bool {
         self.ask("unlock");
-        self.either("done", "lost");
+        self.either("done", "lost")
+    }
+
+    /// Takes it, and has the library keep it.
+    pub(crate) fn keep(&mut self, name: &str) -> bool {
+        self.ask(&format!("keep {}", self.library.their_name(name)));
+        self.either("held", "busy")
+    }
+
+    /// Ends anybody's hold.
+    pub(crate) fn force(&mut self, name: &str) -> bool {
+        self.ask(&format!("force {}", self.library.their_name(name)));
+        self.either("done", "lost")
+    }
+
+    /// As `kill -9` does.
+    pub(crate) fn kill(&mut self) {
+        self.process.kill().expect("it runs");
+        self.process.wait().expect("it ended");
     }
 
     fn ask(&mut self, line: &str) {

@@ -4,6 +4,7 @@
 mod client;
 #[path = "../common/mod.rs"]
 mod common;
+mod redisson;
 mod unannounced;
 
 use std::io::{BufRead, BufReader, Write};
