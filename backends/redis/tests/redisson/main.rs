@@ -1,8 +1,11 @@
 //! Redisson's layout: ours and theirs share a lock. What one of theirs does is done here by the commands that it sends.
 
+mod cluster;
 #[path = "../common/mod.rs"]
 mod common;
 mod faults;
+#[path = "../fleets/mod.rs"]
+mod fleets;
 mod sharing;
 mod theirs;
 
