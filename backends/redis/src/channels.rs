@@ -93,7 +93,7 @@ impl Link {
     }
 
     /// Who waits for this push as their reply.
-    pub(crate) fn confirmed(&self, parts: &[Value]) -> Option<Waiting> {
+    pub(crate) fn confirmed(self: &Arc<Self>, parts: &[Value]) -> Option<Waiting> {
         let [kind, channel, ..] = parts else { return None };
         let (kind, channel) = (kind.text()?, channel.text()?);
         if !kind.ends_with("subscribe") {
@@ -106,29 +106,44 @@ impl Link {
                 up.heard_at = self.clock.now();
                 up.waiting.pop_front()
             }
-            // The slot has moved, and with it its shard's channels: the next refusal there subscribes anew.
+            // The slot has moved, and with it its shard's channels: whoever waits goes there, too.
             _ => {
-                up.channels.quiet_since.remove(&channel);
+                drop(state);
+                self.leave(&channel);
+                self.listeners.tell_channel(&channel);
                 None
             }
         }
     }
 
     /// A subscription is there, or is not to be.
-    pub(crate) fn subscribed(&self, subscription: &Subscription, outcome: &Result<Value, Trouble>) {
+    pub(crate) fn subscribed(self: &Arc<Self>, subscription: &Subscription, outcome: &Result<Value, Trouble>) {
         let Subscription { channel, begins } = subscription;
         match outcome {
             Ok(Value::Error(why)) if *begins => {
                 tracing::warn!(node = %self.label, channel, why, "cannot hear of releases there: looks once a second");
                 // What is not allowed will not be a second later; what was sent to the wrong node will.
-                if !why.starts_with("NOPERM")
-                    && let Some(up) = &mut self.state().up
-                {
-                    up.channels.quiet_since.remove(channel);
+                if !why.starts_with("NOPERM") {
+                    self.leave(channel);
                 }
             }
             Ok(_) if *begins => self.listeners.tell_channel(channel),
-            _ => {}
+            Ok(_) => {}
+            // It was not sent, or its link is gone.
+            Err(_) => {
+                self.forget(channel);
+            }
         }
+    }
+
+    /// Ends what may be there of a subscription. The next refusal subscribes anew.
+    fn leave(self: &Arc<Self>, channel: &str) {
+        if self.forget(channel) {
+            self.say(channel, false);
+        }
+    }
+
+    fn forget(&self, channel: &str) -> bool {
+        self.state().up.as_mut().is_some_and(|up| up.channels.quiet_since.remove(channel).is_some())
     }
 }

@@ -308,6 +308,30 @@ mod tests {
     }
 
     #[test]
+    fn redissons_layout_has_no_prefix_unless_one_is_given() {
+        for (rest, prefix) in [("//a?layout=redisson", ""), ("//a?prefix=app:&layout=redisson", "app:")] {
+            for scheme in ["redis", "redis+sentinel", "redis+cluster"] {
+                let rest = if scheme == "redis+sentinel" { rest.replace("//a", "//a/main") } else { rest.to_owned() };
+                let config = config(scheme, &rest);
+                assert_eq!((config.layout, config.prefix.as_str()), (Layout::Redisson, prefix));
+            }
+        }
+        assert_eq!(config("redis", "//a?layout=fencepost").layout, Layout::Fencepost);
+        assert_eq!(config("redis+cluster", "//a?layout=redisson&prefix={app}").prefix, "{app}");
+    }
+
+    #[test]
+    fn redissons_layout_is_refused_where_servers_vote_and_the_error_says_what_to_do() {
+        for (scheme, rest) in [("redlock", "//a?layout=redisson"), ("redlock", "//a,b,c?layout=redisson")] {
+            let error = Config::parse(scheme, rest).expect_err(rest).to_string();
+            let said = ["layout", "redisson", "redis+sentinel://"];
+            assert!(said.iter().all(|word| error.contains(word)), "{error}");
+        }
+        let error = Config::parse("redis", "//a?layout=hash").expect_err("no such layout").to_string();
+        assert!(["layout", "hash", "fencepost", "redisson"].iter().all(|word| error.contains(word)), "{error}");
+    }
+
+    #[test]
     fn a_socket_may_have_credentials_too() {
         let node = &config("redis+unix", "//me:p%40ss@/run/redis.sock?db=2").nodes[0];
         assert_eq!(node.address.to_string(), "/run/redis.sock");

@@ -28,9 +28,14 @@ impl Place {
 
     /// As a user with the rights of the README and no others, or with a few less.
     fn as_user(scheme: &'static str, count: usize, without: &[&str]) -> Self {
-        let user = user(without);
+        Self::with_rights(scheme, count, "fencepost", without)
+    }
+
+    /// As the user of this name that the README has a line for.
+    fn with_rights(scheme: &'static str, count: usize, name: &str, without: &[&str]) -> Self {
+        let user = user_named(name, without);
         let servers: Vec<_> = (0..count).map(|_| Redis::new().with(&user).start()).collect();
-        let node = |server: &Server<Redis>| format!("fencepost:{PASSWORD}@{}", server.address());
+        let node = |server: &Server<Redis>| format!("{name}:{PASSWORD}@{}", server.address());
         let nodes: Vec<String> = servers.iter().map(node).collect();
         let place = Self { servers, scheme, rest: format!("//{}", nodes.join(",")) };
         if count > 1 && without.is_empty() {
@@ -50,8 +55,12 @@ impl Subject for Place {
 
 /// The line of the README as an option.
 fn user(without: &[&str]) -> String {
+    user_named("fencepost", without)
+}
+
+fn user_named(name: &str, without: &[&str]) -> String {
     let readme = include_str!("../README.md");
-    let from = readme.find("user fencepost on ").expect("the README has the line");
+    let from = readme.find(&format!("user {name} on ")).expect("the README has the line");
     let text = readme[from..].split("```").next().expect("a block has an end");
     let words = text.split_whitespace().filter(|word| !without.contains(word));
     format!("--{}", words.collect::<Vec<_>>().join(" ").replace("PASSWORD", PASSWORD))
@@ -63,6 +72,24 @@ mod by_socket {
 
 mod with_few_rights {
     fencepost_testkit::contract!(crate::Place::as_user("redis", 1, &[]));
+}
+
+mod redisson_with_few_rights {
+    fn place() -> crate::Place {
+        let place = crate::Place::with_rights("redis", 1, "redisson", &[]);
+        crate::Place { rest: format!("{}?layout=redisson&prefix=lock:", place.rest), ..place }
+    }
+
+    fencepost_testkit::contract!(place(), without line and readers);
+
+    #[test]
+    fn without_the_channel_the_error_says_what_is_missing() {
+        let place = crate::Place::with_rights("redis", 1, "redisson", &["&redisson_lock__channel:*"]);
+        let error = fencepost_redis::connect("redis", &format!("{}?layout=redisson", place.rest));
+        let error = fencepost_core::Blocking::block(error).expect_err("not allowed to hear");
+        assert_eq!(error.kind, fencepost_core::StoreErrorKind::Denied, "{error}");
+        assert!(error.to_string().contains("redisson_lock__channel:*"), "{error}");
+    }
 }
 
 mod redlock_with_few_rights {
