@@ -2,10 +2,11 @@
 //! is in the tests of the layout itself.
 
 use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use fencepost_core::{AcquireError, Blocking, EventKind, Locks, LossReason, ReleaseOutcome, VirtualClock};
-use fencepost_testkit::contract::{Subject, wait_for};
+use fencepost_core::{AcquireError, Blocking, Locks, LossReason, ReleaseOutcome, VirtualClock};
+use fencepost_testkit::contract::Subject;
 use fencepost_testkit::poll;
 
 use crate::client::{Client, Library};
@@ -131,30 +132,39 @@ fn ends_ours_by_force_and_ours_ends_theirs() {
     assert!(!theirs.gives_up());
 }
 
-/// Both in several processes, in turn: never two at once.
+/// Several of each, as fast as they can: never two at once, and tokens of ours only rise.
 #[test]
 fn takes_turns_with_ours() {
-    const TURNS: u32 = 30;
-    let (place, locks, mut theirs) = meeting();
-    let server = &place.servers[0];
-    let mut events = locks.events();
-    std::thread::scope(|scope| {
-        let ours = scope.spawn(|| {
-            for _ in 0..TURNS {
-                let guard = locks.lock("x").ttl(OUR_TTL).wait_forever().acquire().block().expect("its turn");
-                assert_eq!(server.number(&["INCR", "inside"]), 1, "two hold it");
-                assert_eq!(server.number(&["DECR", "inside"]), 0);
-                assert!(guard.is_held());
-                guard.release().block().expect("released");
-            }
-        });
+    const TURNS: u32 = 25;
+    let (place, first, theirs) = meeting();
+    let (second, server) = (place.locks("second"), &place.servers[0]);
+    let clients = [theirs, Client::start(Library::Redisson, &place.servers)];
+    let alone = || {
+        assert_eq!(server.number(&["INCR", "inside"]), 1, "two hold it");
+        assert_eq!(server.number(&["DECR", "inside"]), 0, "two hold it");
+    };
+    let highest = AtomicU64::new(0);
+    let ours = |locks: &Locks| {
         for _ in 0..TURNS {
-            while !theirs.lock("x", THEIR_TTL_MS) {}
-            assert_eq!(server.number(&["INCR", "inside"]), 1, "two hold it");
-            assert_eq!(server.number(&["DECR", "inside"]), 0);
-            assert!(theirs.gives_up());
+            let guard = locks.lock("x").ttl(OUR_TTL).wait_forever().acquire().block().expect("its turn");
+            alone();
+            assert!(highest.fetch_max(guard.token().as_u64(), Ordering::SeqCst) < guard.token().as_u64());
+            guard.release().block().expect("released");
         }
-        ours.join().expect("no panic");
+    };
+    std::thread::scope(|scope| {
+        for locks in [&first, &first, &second, &second] {
+            scope.spawn(|| ours(locks));
+        }
+        for mut client in clients {
+            scope.spawn(move || {
+                for _ in 0..TURNS {
+                    while !client.lock("x", THEIR_TTL_MS) {}
+                    alone();
+                    assert!(client.gives_up());
+                }
+            });
+        }
     });
-    wait_for(&mut events, "x", |kind| matches!(kind, EventKind::Acquired { .. }));
+    assert!(fields(&place).is_empty(), "nobody holds it any more");
 }
