@@ -70,6 +70,15 @@ mod by_socket {
     fencepost_testkit::contract!(crate::Place::by_socket());
 }
 
+mod redisson_by_socket {
+    fn place() -> crate::Place {
+        let place = crate::Place::by_socket();
+        crate::Place { rest: format!("{}?layout=redisson", place.rest), ..place }
+    }
+
+    fencepost_testkit::contract!(place(), without line and readers);
+}
+
 mod with_few_rights {
     fencepost_testkit::contract!(crate::Place::as_user("redis", 1, &[]));
 }

@@ -9,11 +9,13 @@ mod fleets;
 mod sharing;
 mod theirs;
 
+use std::pin::pin;
 use std::time::Duration;
 
 use common::{Place, trouble, until};
 use fencepost_core::{AcquireError, Actor, Blocking, EventKind, Locks, LossReason, ReleaseOutcome, StoreErrorKind};
 use fencepost_testkit::contract::{Subject, wait_for};
+use fencepost_testkit::poll;
 use fencepost_testkit::redis::Redis;
 use fencepost_testkit::server::Server;
 use theirs::{Ear, Left, Theirs, channel};
@@ -284,25 +286,14 @@ fn readers_are_refused_and_nothing_is_locked() {
 #[test]
 fn deadlocks_inside_one_connection_are_seen() {
     let place = place();
-    let (locks, ttl) = (place.locks("ours"), TTL);
-    let actors = [Actor::new(), Actor::new()];
-    let mut held: Vec<_> = ["a", "b"]
-        .iter()
-        .zip(&actors)
-        .map(|(name, actor)| Some(locks.lock(*name).ttl(ttl).by(actor).acquire().block().expect("free")))
-        .collect();
-    let mut events = locks.events();
-    std::thread::scope(|scope| {
-        let (lock, other) = (locks.lock("b").ttl(ttl).by(&actors[0]).wait_forever(), &locks);
-        let first = scope.spawn(move || lock.acquire().block().map(drop));
-        let lock = other.lock("a").ttl(ttl).by(&actors[1]).wait_forever();
-        let second = scope.spawn(move || lock.acquire().block().map(drop));
-        for name in ["b", "a"] {
-            wait_for(&mut events, name, |kind| *kind == EventKind::Asked);
-        }
-        until("the circle is seen", || !locks.deadlocks().block().expect("an answer").is_empty());
-        held.iter_mut().for_each(|guard| drop(guard.take()));
-        first.join().expect("no panic").expect("its turn");
-        second.join().expect("no panic").expect("its turn");
-    });
+    let (locks, other) = (place.locks("ours"), place.locks("other"));
+    let (one, two) = (Actor::new(), Actor::new());
+    let lock = |name: &str, actor: &Actor| locks.lock(name).ttl(TTL).by(actor).wait_forever();
+    let _a = lock("a", &one).acquire().block().expect("free");
+    let _b = lock("b", &two).acquire().block().expect("free");
+    let (first, second) = (lock("b", &one), lock("a", &two));
+    let (mut first, mut second) = (pin!(first.acquire()), pin!(second.acquire()));
+    assert!(poll::once(first.as_mut()).is_none() && poll::once(second.as_mut()).is_none());
+    until("the circle is seen", || !locks.deadlocks().block().expect("an answer").is_empty());
+    assert!(other.deadlocks().block().expect("an answer").is_empty(), "nobody else can know");
 }

@@ -3,11 +3,13 @@
 mod certificates;
 mod found;
 
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use certificates::Authority;
-use fencepost_core::{Blocking, Connect, Guard, Locks, StoreError, StoreErrorKind};
-use fencepost_testkit::contract::Subject;
+use fencepost_core::{Blocking, Connect, EventKind, Guard, Locks, StoreError, StoreErrorKind, VirtualClock};
+use fencepost_testkit::contract::{Subject, wait_for};
+use fencepost_testkit::poll;
 use fencepost_testkit::redis::Redis;
 use fencepost_testkit::server::Server;
 
@@ -218,4 +220,26 @@ fn many_steps_at_once_and_long_answers_go_through() {
         listed += usize::from(!state.expect("the server answers").holders.is_empty());
     }
     assert_eq!(listed, held.len());
+}
+
+/// Releases are told over TLS, too. Time stands still, so nobody looks by itself.
+#[test]
+fn one_that_waits_in_redissons_layout_is_woken() {
+    let place = Place::one();
+    let in_still_time = || {
+        let clock = VirtualClock::new();
+        let rest = place.rest("&layout=redisson");
+        (fencepost_redis::connect("rediss", &rest).clock(&clock).block().expect("it is up"), clock)
+    };
+    let ((first, _one), (second, _other)) = (in_still_time(), in_still_time());
+    let guard = first.lock("x").acquire().block().expect("free");
+    let mut events = second.events();
+    let lock = second.lock("x").wait_forever();
+    let mut waiting = pin!(lock.acquire());
+    assert!(poll::once(waiting.as_mut()).is_none());
+    for _ in 0..2 {
+        wait_for(&mut events, "x", |kind| matches!(kind, EventKind::Voted(_)));
+    }
+    guard.release().block().expect("released");
+    waiting.block().expect("its turn").release().block().expect("released");
 }
