@@ -16,6 +16,7 @@ use crate::scripts::{Dialect, Trust};
 use crate::sentinel;
 use crate::settled::Settled;
 use crate::socket::{self, Place, Socket};
+use crate::steps;
 use crate::url::{Address, Config, Deployment, Node};
 use crate::wire::{self, Value};
 
@@ -403,6 +404,10 @@ impl Driver {
 
     /// The server will not do as it is: asked again after a while.
     fn refuse(&mut self, number: usize, trouble: Trouble) {
+        // A master when it was found, a replica by now: that is nobody's mistake, and another is sought at once.
+        if self.fleet.is_some() && trouble.message == steps::IS_REPLICA {
+            return self.fail(number, Trouble { kind: StoreErrorKind::Unreachable, ..trouble });
+        }
         self.fail(number, trouble);
         self.peers[number].stage = Stage::Resting { until: self.clock.now().plus(REFUSED_PAUSE) };
     }

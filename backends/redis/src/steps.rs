@@ -441,6 +441,7 @@ fn waiter_of(value: &str, ticket: i64, now: u64) -> Option<Waiter> {
     Some(waiter)
 }
 
+pub(crate) const IS_REPLICA: &str = "it is a replica: name a master";
 const PASSWORD_CURE: &str = "set ?password_file=, FENCEPOST_REDIS_PASSWORD or redis://USER:PASSWORD@HOST";
 const RIGHTS_CURE: &str = "an ACL user needs scripts, INFO, the keys of the prefix and `fp:*`, the channels `fp:inbox:*`; with `replicas` also WAIT";
 
@@ -460,7 +461,7 @@ pub(crate) fn trouble(text: &str) -> Trouble {
     let message = match (&kind, code) {
         (StoreErrorKind::OtherKind, _) => "the key is taken by something that is no string".to_owned(),
         (_, "MOVED" | "CROSSSLOT") => "it is a node of a cluster: such a URL is redis+cluster://HOST:PORT".to_owned(),
-        (StoreErrorKind::Misconfigured, _) => "it is a replica: name a master".to_owned(),
+        (StoreErrorKind::Misconfigured, _) => IS_REPLICA.to_owned(),
         (StoreErrorKind::Denied, "NOAUTH") => format!("it wants a password: {PASSWORD_CURE}"),
         (StoreErrorKind::Denied, "WRONGPASS") => format!("it does not know this user and password: {PASSWORD_CURE}"),
         (StoreErrorKind::Denied, _) => format!("{text}: {RIGHTS_CURE}"),

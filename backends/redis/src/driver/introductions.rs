@@ -10,6 +10,7 @@ use super::{Driver, GREET_WITHIN, Greeting, PAUSE_MIN, Peer, Role, Stage, fill, 
 use crate::greeting::{self, Server};
 use crate::link::{Up, trusted};
 use crate::scripts::{Dialect, Trust};
+use crate::steps;
 use crate::wire::{self, Value};
 
 impl Driver {
@@ -38,7 +39,7 @@ impl Driver {
         let suits = match self.fleet {
             Some(_) => self.suits(number, &server),
             None if server.is_replica => {
-                self.fail(number, Trouble::new(StoreErrorKind::Misconfigured, "it is a replica: name a master"));
+                self.fail(number, Trouble::new(StoreErrorKind::Misconfigured, steps::IS_REPLICA));
                 false
             }
             None => true,

@@ -31,7 +31,7 @@ pub(super) struct Pursuit {
     round: Option<Round>,
     next_try: Option<Moment>,
     raises: u32,
-    /// A majority has answered before: from then on an outage is ridden out, for a while.
+    /// A majority has answered: when time is up, that is no trouble of the store's.
     answered: bool,
     outage_since: Option<Moment>,
     hinted: bool,
@@ -459,12 +459,13 @@ impl Pursuit {
         }
     }
 
+    /// Whoever waits rides out an outage, for as long as a holder's lease may.
     fn no_quorum(&mut self, scene: &mut Scene<'_>) -> Outcome {
         self.round = None;
         let since = *self.outage_since.get_or_insert(scene.now);
         let error = self.failure(scene);
         let passes = matches!(error.kind, StoreErrorKind::Unreachable | StoreErrorKind::TooSlow);
-        let patient = self.patience.waits() && self.answered && passes;
+        let patient = self.patience.waits() && passes;
         if !patient || scene.now.since(since) >= scene.claim.ttl {
             return Outcome::Failed(error);
         }

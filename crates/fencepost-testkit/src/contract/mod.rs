@@ -21,6 +21,7 @@ pub mod unfenced;
 pub mod waiting;
 pub mod yielding;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use fencepost_core::{Blocking, Connect, Event, EventKind, Feed, Locks};
@@ -36,9 +37,17 @@ pub trait Subject: Send + Sync + 'static {
     }
 }
 
+/// In milliseconds; see [`lengthen_leases`].
+static SHORTEST_LEASE: AtomicU64 = AtomicU64::new(200);
+
+/// From here on no lease of this process is meant to expire sooner: for a store that is away now and then.
+pub fn lengthen_leases(shortest: Duration) {
+    SHORTEST_LEASE.store(u64::try_from(shortest.as_millis()).unwrap_or(u64::MAX), Ordering::SeqCst);
+}
+
 /// A short ttl on this store, for leases that shall expire.
 pub fn short_ttl(locks: &Locks) -> Duration {
-    (locks.guarantees().smallest_ttl * 2).max(Duration::from_millis(200))
+    (locks.guarantees().smallest_ttl * 2).max(Duration::from_millis(SHORTEST_LEASE.load(Ordering::SeqCst)))
 }
 
 /// A ttl that a busy machine does not overrun, for leases that shall be kept.
@@ -56,11 +65,18 @@ pub fn wait_for(feed: &mut Feed<Event>, name: &str, wanted: impl Fn(&EventKind) 
     }
 }
 
-/// Runs the whole contract on a back end: `contract!(expression that makes a fresh Subject)`.
+/// A promise by its name, and how it is put to the test.
+pub type Promise<S> = (&'static str, fn(&S));
+
+/// Runs the whole contract on a back end: `contract!(expression that makes a fresh Subject)`. As a list of [`Promise`]s
+/// for whoever runs it another way: `contract!(@list)`.
 #[macro_export]
 macro_rules! contract {
-    ($subject:expr) => {
-        $crate::contract! { @each $subject,
+    (@list) => {
+        $crate::contract! { @every list () }
+    };
+    (@every $way:ident $subject:tt) => {
+        $crate::contract! { @$way $subject,
             deadlocks: two_locks_in_opposite_order_are_seen_as_a_deadlock;
             deadlocks: a_wait_that_closes_a_cycle_fails_if_its_actor_asked_for_it;
             deadlocks: a_deadlock_of_one_behind_another_of_its_process_is_seen_there;
@@ -135,12 +151,18 @@ macro_rules! contract {
             yielding: readers_are_asked_and_so_is_one_without_a_token;
         }
     };
-    (@each $subject:expr, $($file:ident: $promise:ident;)*) => {
+    (@list (), $($file:ident: $promise:ident;)*) => {
+        [$((stringify!($promise), $crate::contract::$file::$promise)),*]
+    };
+    (@each $subject:tt, $($file:ident: $promise:ident;)*) => {
         $(
             #[test]
             fn $promise() {
                 $crate::contract::$file::$promise(&$subject);
             }
         )*
+    };
+    ($subject:expr) => {
+        $crate::contract! { @every each { $subject } }
     };
 }
