@@ -126,6 +126,40 @@ fn the_holder_is_whom_the_majority_names_even_if_a_minority_answers_first() {
     panic!("no answer");
 }
 
+/// A majority under different tokens is brought to one. Answers that were given before that must not count after it, or
+/// the nodes would end up with another token than the holder.
+#[test]
+fn the_nodes_have_the_token_of_the_holder_whatever_came_late() {
+    const SHORT: Duration = Duration::from_millis(200);
+    for seed in 0..300 {
+        let faults = Faults { delay: 1000, delay_max: Duration::from_millis(3), ..Faults::default() };
+        let clock = VirtualClock::new();
+        let nodes = Nodes::new(3, &clock.clock(), seed, Faults::default());
+        let (first, second) = (locks(&clock, &nodes, "first"), locks(&clock, &nodes, "second"));
+        // The third node has no holder: the next claim has its token there before it has the others'.
+        nodes.set_links(1, Link::Refused);
+        drop(first.lock("x").ttl(SHORT).acquire().block().expect("two of three").leak());
+        nodes.set_links(1, Link::Up);
+        nodes.iter().for_each(|node| node.set_faults(faults));
+        let lock = second.lock("x").wait_forever();
+        let mut acquiring = pin!(lock.acquire());
+        let guard = loop {
+            if let Some(acquired) = poll::once(acquiring.as_mut()) {
+                break acquired.expect("free after the ttl");
+            }
+            clock.turn(Duration::from_millis(1));
+        };
+        while nodes.under_way() > 0 {
+            clock.turn(Duration::from_millis(1));
+        }
+        nodes.iter().for_each(|node| node.set_faults(Faults::default()));
+        let state = second.inspect("x").block().expect("read");
+        let tokens: Vec<_> = state.holders.iter().map(|holder| holder.token).collect();
+        assert_eq!(tokens, [Some(guard.token())], "seed {seed}");
+        second.check("x", guard.token()).block().expect("the newest there is");
+    }
+}
+
 /// A node that never answers costs a question a quarter of a second, and only if the others do not agree.
 #[test]
 fn a_silent_node_is_waited_for_only_while_the_others_do_not_agree() {

@@ -29,6 +29,9 @@ pub(super) struct Pursuit {
     /// The highest token ever proposed for this claim, pass tokens included.
     pub(super) highest: Option<FencingToken>,
     round: Option<Round>,
+    /// The newest request that puts its own token in the place of ours: what was answered to an older one is not there
+    /// any more, or not for long.
+    unifying: u32,
     next_try: Option<Moment>,
     raises: u32,
     /// A majority has answered: when time is up, that is no trouble of the store's.
@@ -105,6 +108,7 @@ impl Pursuit {
             nodes: vec![Node::default(); nodes],
             highest: None,
             round: None,
+            unifying: 0,
             next_try: None,
             raises: 0,
             answered: false,
@@ -271,6 +275,9 @@ impl Pursuit {
     fn open_round(&mut self, scene: &mut Scene<'_>, floor: Option<FencingToken>, unify: bool) {
         let request = scene.new_request();
         let token = self.propose(scene, floor);
+        if unify {
+            self.unifying = request;
+        }
         self.await_answers(scene, request);
         for node in 0..scene.nodes() {
             let claim = scene.claim.clone();
@@ -303,6 +310,10 @@ impl Pursuit {
 
     fn record_grant(&mut self, scene: &mut Scene<'_>, node: usize, request: u32, token: FencingToken, until: Moment) {
         let view = &mut self.nodes[node];
+        if request < self.unifying {
+            view.granted = true;
+            return;
+        }
         let voided = view.void.is_some_and(|void| token <= void);
         let outdated = matches!(self.ballot.vote(node), Vote::Granted(newer) if newer > token);
         // What was asked before the give-back says nothing about it; what was asked after it says that it is lost.
@@ -328,7 +339,7 @@ impl Pursuit {
     fn record_refusal(&mut self, scene: &mut Scene<'_>, node: usize, request: u32, vote: Vote) {
         let view = &mut self.nodes[node];
         let granted = matches!(self.ballot.vote(node), Vote::Granted(_));
-        if request < view.counted || (granted && request == view.counted) {
+        if request < view.counted.max(self.unifying) || (granted && request == view.counted) {
             return;
         }
         view.counted = request;
