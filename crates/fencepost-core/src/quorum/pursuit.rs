@@ -17,6 +17,8 @@ use crate::token::FencingToken;
 const RAISES_MAX: u32 = 16;
 /// Stores count a lease in milliseconds: asking so much after its end finds it over.
 const EXPIRY_GRAIN: Duration = Duration::from_millis(5);
+/// An outage of so long is ridden out by whoever waits, however short its ttl.
+const OUTAGE_MIN: Duration = Duration::from_secs(5);
 /// Without a place in line: the longest pause between two tries.
 const BACK_OFF_MAX: Duration = Duration::from_millis(200);
 
@@ -470,14 +472,14 @@ impl Pursuit {
         }
     }
 
-    /// Whoever waits rides out an outage, for as long as a holder's lease may.
+    /// Whoever waits rides out an outage, for as long as a holder's lease may last.
     fn no_quorum(&mut self, scene: &mut Scene<'_>) -> Outcome {
         self.round = None;
         let since = *self.outage_since.get_or_insert(scene.now);
         let error = self.failure(scene);
         let passes = matches!(error.kind, StoreErrorKind::Unreachable | StoreErrorKind::TooSlow);
         let patient = self.patience.waits() && passes;
-        if !patient || scene.now.since(since) >= scene.claim.ttl {
+        if !patient || scene.now.since(since) >= scene.claim.ttl.max(OUTAGE_MIN) {
             return Outcome::Failed(error);
         }
         let pause = scene.claim.place().map_or(BACK_OFF_MAX, |place| place.lease / 3).min(BACK_OFF_MAX);
