@@ -7,6 +7,7 @@
 //! - [`server`]: real servers on free ports, stopped when dropped; [`redis`]: Redis among them.
 //! - [`sentinels`]: a Redis master with replicas and sentinels; [`cluster`]: a Redis Cluster.
 //! - [`proxy`]: a wire to such a server that can be cut, slowed and made to lose what it carries.
+//! - [`process`]: this test program again, in a role; [`queue`]: a line of such processes, some of which are killed.
 //! - [`steps`]: single steps on a store, without the engine.
 //! - [`poll`]: futures polled by hand; [`wait`]: for something to be so.
 
@@ -16,7 +17,9 @@ pub mod dice;
 pub mod faulty;
 pub mod nodes;
 pub mod poll;
+pub mod process;
 pub mod proxy;
+pub mod queue;
 pub mod recorder;
 pub mod redis;
 pub mod sentinels;
