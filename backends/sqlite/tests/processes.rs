@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use common::Place;
 use fencepost_core::{Blocking, Locks};
 use fencepost_testkit::process::{Other, await_leave, role, say};
-use fencepost_testkit::queue;
+use fencepost_testkit::queue::{self, Order};
 
 const WRITERS: usize = 50;
 const ROUNDS: usize = 10;
@@ -87,14 +87,20 @@ fn a_waiter_that_was_killed_is_passed_over_at_once() {
 #[test]
 fn a_waiter_that_is_killed_is_passed_over_at_each_place() {
     let place = Place::new();
-    queue::a_waiter_that_is_killed_is_passed_over_at_each_place(&place.connect(), || start(&place, "waits"));
+    queue::a_waiter_that_is_killed_is_passed_over_at_each_place(&place.connect(), Order::Strict, || {
+        start(&place, "waits")
+    });
 }
 
 #[test]
 fn a_waiter_that_is_killed_with_the_lock_in_its_hands_costs_its_place_at_most() {
     let place = Place::new();
     let start = || start(&place, "waits");
-    queue::a_waiter_that_is_killed_with_the_lock_in_its_hands_costs_its_place_at_most(&place.connect(), start);
+    queue::a_waiter_that_is_killed_with_the_lock_in_its_hands_costs_its_place_at_most(
+        &place.connect(),
+        Order::Strict,
+        start,
+    );
 }
 
 #[test]

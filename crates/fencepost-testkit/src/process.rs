@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader, Lines, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
 const ROLE: &str = "FENCEPOST_TEST_ROLE";
@@ -32,6 +33,11 @@ impl Other {
         let said = BufReader::new(process.stdout.take().expect("piped")).lines();
         let stdin = process.stdin.take();
         Self { process, said, stdin }
+    }
+
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.process.id()
     }
 
     /// Waits until it has said this; answers what it said behind it.
@@ -65,13 +71,15 @@ impl Other {
         assert!(self.process.wait().expect("ends").success(), "the other process failed");
     }
 
-    /// Stops it in its tracks.
+    /// Stops it in its tracks; all its threads have stopped when this returns.
     ///
     /// # Panics
     /// If it is gone.
     pub fn stop(&self) {
-        let id = i32::try_from(self.process.id()).expect("a process id");
-        kill(Pid::from_raw(id), Signal::SIGSTOP).expect("it is there");
+        let id = Pid::from_raw(i32::try_from(self.process.id()).expect("a process id"));
+        kill(id, Signal::SIGSTOP).expect("it is there");
+        let stopped = waitpid(id, Some(WaitPidFlag::WUNTRACED));
+        assert_eq!(stopped, Ok(WaitStatus::Stopped(id, Signal::SIGSTOP)));
     }
 
     /// `kill -9`.
