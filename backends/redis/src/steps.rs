@@ -228,7 +228,7 @@ pub(crate) fn call(keys: &Keys, inbox: &str, clock: FencingToken, step: &Step) -
             ]);
             (call, Meaning::Acquire(token))
         }
-        Step::Renew { claim, token } => {
+        Step::Renew { claim, token, pass } => {
             let owner = claim.owner.expose();
             let mut call = Call::new(Script::Renew, keys, claim.name.as_str());
             call.key(word![&*owned(REVOKED, keys, claim.name.as_str()), &*owner]);
@@ -239,6 +239,7 @@ pub(crate) fn call(keys: &Keys, inbox: &str, clock: FencingToken, step: &Step) -
                 word!["0", &*actor(claim), "|", since(claim), "|", &*claim.label],
                 word![millis(claim.kept_for())],
                 word![mode(claim)],
+                word![pass.map_or(0, |pass| proposed(pass).as_u64())],
             ]);
             (call, Meaning::Renew)
         }

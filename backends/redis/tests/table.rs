@@ -101,12 +101,17 @@ impl Play {
         let (claim, token) = (self.claim(), self.token());
         let attempt = u32::try_from(self.steps).expect("few steps");
         let pass = Proposal::Exactly(self.token());
-        match self.dice.below(13) {
+        match self.dice.below(14) {
             0..=4 => {
                 let unify = self.dice.per_mille(200);
                 Step::Acquire { claim, attempt, token: Proposal::Exactly(token), unify }
             }
-            5 => Step::Renew { claim, token },
+            5 => Step::Renew { claim, token, pass: None },
+            // A writer becomes a reader.
+            13 => {
+                let claim = Arc::new(Claim { mode: Mode::Shared, ..Claim::clone(&claim) });
+                Step::Renew { claim, token, pass: self.dice.per_mille(800).then_some(pass) }
+            }
             6 => Step::GiveBack { claim, attempt, token, pass },
             7 | 8 => Step::Release { claim, raise: self.dice.per_mille(300).then_some(token), pass, then: None },
             9 => {

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::farewell::{Farewell, Relay};
-use super::hold::{Hold, Upkeep};
+use super::hold::{Heard, Hold, Upkeep};
 use super::pursuit::{Outcome, Pursuit};
 use super::terms::Terms;
 use super::{Effect, Quorum, Requests, Scene};
@@ -49,6 +49,8 @@ enum Input {
     Post(Post),
     Tick,
     Renew,
+    /// From writer to reader.
+    Downgrade,
     Leave,
     /// Forget the claim without releasing it: its lease goes on as data.
     Abandon,
@@ -290,6 +292,23 @@ impl Course {
         }
     }
 
+    /// Makes a writer's hold a reader's.
+    pub(crate) fn downgrade(self: &Arc<Self>) {
+        self.push(Input::Downgrade);
+    }
+
+    /// A majority knows of the downgrade, or was asked in vain: the renewals go on telling it.
+    pub(crate) fn poll_downgraded(self: &Arc<Self>, context: &Context<'_>) -> Poll<Result<(), Lost>> {
+        let waiting = self.state().wait(context);
+        if let Some(lost) = self.lost() {
+            return Poll::Ready(Err(lost));
+        }
+        match &self.state().life.phase {
+            Phase::Held(hold) if hold.heard().is_none_or(|heard| heard == Heard::NotYet) => waiting,
+            _ => Poll::Ready(Ok(())),
+        }
+    }
+
     /// Leaves renewal to the user from now on.
     pub(crate) fn renew_by_hand(self: &Arc<Self>) {
         self.push(Input::ByHand);
@@ -340,6 +359,7 @@ impl Course {
             Phase::Held(hold) => {
                 let mut holder = Holder::new(&*self.claim.label);
                 holder.token = Some(hold.token);
+                holder.shared = hold.is_shared(&self.claim);
                 holder.actor = self.claim.actor;
                 Some(holder)
             }
@@ -452,7 +472,7 @@ impl Course {
     fn has_left_line(&self, state: &State) -> bool {
         match &state.life.phase {
             Phase::Lined | Phase::Pursuing(_) => false,
-            Phase::Held(hold) => self.claim.mode == Mode::Shared || hold.lost.is_some(),
+            Phase::Held(hold) => hold.is_shared(&self.claim) || hold.lost.is_some(),
             Phase::Leaving(_) | Phase::Done(_) => true,
         }
     }
@@ -468,7 +488,7 @@ impl Course {
     /// The next claim of this process goes with our release: one step instead of two, still in the order of tickets.
     fn relay(&self, now: Moment) -> Option<Relay> {
         let raise = match &self.state().life.phase {
-            Phase::Held(hold) if hold.lost.is_none() && self.claim.mode == Mode::Exclusive => hold.raise(),
+            Phase::Held(hold) if hold.lost.is_none() && !hold.is_shared(&self.claim) => hold.raise(),
             _ => return None,
         };
         let next = self.quorum.line.after(self)?;
@@ -542,7 +562,7 @@ impl Course {
                         life.phase = self.part(scene, pursuit);
                         return;
                     }
-                    Input::Begin | Input::Renew | Input::ByHand | Input::Abandon => Outcome::Open,
+                    Input::Begin | Input::Renew | Input::Downgrade | Input::ByHand | Input::Abandon => Outcome::Open,
                 };
                 self.conclude(life, scene, outcome);
             }
@@ -553,6 +573,7 @@ impl Course {
                     }
                     Input::Tick => hold.tick(scene),
                     Input::Renew => hold.renew(scene),
+                    Input::Downgrade => hold.downgrade(scene),
                     Input::ByHand => hold.renew_by_hand(),
                     Input::Leave => {
                         scene.tell(EventKind::Releasing);

@@ -242,7 +242,11 @@ impl Quorum {
             }
             for holder in state.holders {
                 match votes.iter_mut().find(|(other, _)| other.token == holder.token && other.label == holder.label) {
-                    Some((_, count)) => *count += 1,
+                    Some((other, count)) => {
+                        // A node that missed a downgrade still names a writer.
+                        other.shared |= holder.shared;
+                        *count += 1;
+                    }
                     None => votes.push((holder, 1)),
                 }
             }

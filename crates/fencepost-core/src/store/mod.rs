@@ -132,12 +132,16 @@ pub enum Step {
         /// Replace the owner's own lower token: a majority is mine, but under different tokens.
         unify: bool,
     },
-    /// Keep the lock for one more ttl; re-create a missing grant if nobody had the lock since.
+    /// Keep the lock for one more ttl; re-create a missing grant if nobody had the lock since. A reader's claim that finds
+    /// its owner's grant to be a writer's makes it a reader's (a *downgrade*) and hands over to the readers that come next;
+    /// a writer's claim never makes a reader's grant its own.
     Renew {
         /// The claim.
         claim: Arc<Claim>,
         /// The token of the hold.
         token: FencingToken,
+        /// The token for the next in line, if a downgrade lets it in; `None` for a writer's claim.
+        pass: Option<Proposal>,
     },
     /// Give back exactly this token; the claim stays in line.
     GiveBack {

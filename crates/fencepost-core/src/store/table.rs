@@ -12,6 +12,8 @@
 //! - A release raises the last token to the highest its owner ever proposed: an acquire that arrives after its own
 //!   release is refused.
 //! - A renewal re-creates a missing grant only if no later token was seen.
+//! - A grant becomes weaker, never stronger: a reader's renewal makes a writer's grant shared; whatever of the writer
+//!   arrives late finds it so and leaves it so.
 //! - A give-back names the exact token: a late one never frees a newer grant.
 //! - A grant is kept for the claim's delay beyond what its owner counts on, so a lock that nobody released rests for
 //!   that long before the next owner has it; a release frees it at once.
@@ -45,7 +47,7 @@ pub fn apply<S: Shelf>(shelf: &mut S, step: &Step, now: Now) -> Result<Result<An
     let mut desk = Desk::open(shelf, now)?;
     match step {
         Step::Acquire { claim, attempt, token, unify } => desk.acquire(claim, *attempt, *token, *unify),
-        Step::Renew { claim, token } => desk.renew(claim, *token),
+        Step::Renew { claim, token, pass } => desk.renew(claim, *token, *pass),
         Step::GiveBack { claim, attempt, token, pass } => desk.give_back(claim, *attempt, *token, *pass).map(Ok),
         Step::Release { claim, raise, pass, then } => desk.release(&claim.owner, *raise, *pass, then.as_ref()),
         Step::Evict { above, .. } => desk.evict(*above).map(Ok),
@@ -149,11 +151,23 @@ impl<'a, S: Shelf> Desk<'a, S> {
         Ok(Ok(Answer::Held { holder, last: self.last }))
     }
 
-    fn renew(&mut self, claim: &Claim, token: FencingToken) -> Result<Result<Answer, Trouble>, S::Error> {
+    fn renew(
+        &mut self,
+        claim: &Claim,
+        token: FencingToken,
+        pass: Option<Proposal>,
+    ) -> Result<Result<Answer, Trouble>, S::Error> {
         if let Some(mut mine) = self.holders.iter().find(|held| held.owner == claim.owner).cloned() {
             mine.until = self.now.moment.plus(claim.kept_for());
             let asked = mine.asked.clone();
+            let downgraded = claim.mode == Mode::Shared && mine.mode == Mode::Exclusive;
+            if downgraded {
+                mine.mode = Mode::Shared;
+            }
             self.put_holder(mine)?;
+            if let Some(pass) = pass.filter(|_| downgraded) {
+                self.hand_over(pass)?;
+            }
             return Ok(Ok(asked.map_or(Answer::Kept, Answer::KeptAndAsked)));
         }
         if self.shelf.revoked(&claim.owner)? {

@@ -6,6 +6,7 @@
 
 pub mod deadlocks;
 pub mod delay;
+pub mod downgrade;
 pub mod exclusion;
 pub mod fencing;
 pub mod input;
@@ -83,6 +84,14 @@ macro_rules! contract {
             delay: a_lock_that_nobody_released_rests_for_its_delay;
             delay: a_clean_release_frees_at_once_whatever_the_delay;
             delay: an_adopted_lease_keeps_its_delay;
+            downgrade: a_downgraded_writer_reads_on_and_keeps_writers_out;
+            downgrade: readers_in_line_come_in_when_the_writer_is_downgraded;
+            downgrade: a_writer_in_line_waits_until_the_downgraded_hold_ends;
+            downgrade: a_downgraded_hold_is_renewed_as_a_readers;
+            downgrade: readers_of_the_same_process_come_in_when_its_writer_is_downgraded;
+            downgrade: a_lease_stays_a_writers_while_another_hold_of_its_actor_writes;
+            downgrade: a_lost_hold_cannot_be_downgraded;
+            downgrade: a_downgraded_lease_is_adopted_as_a_readers;
             exclusion: second_owner_is_refused_while_first_holds;
             exclusion: names_do_not_exclude_each_other;
             exclusion: one_of_many_holds_at_a_time;
