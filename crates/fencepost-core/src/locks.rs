@@ -155,7 +155,8 @@ impl Locks {
     ///
     /// What is told has lasted over two looks, so it is no coincidence of two pictures. Of other processes the first
     /// waiter of each lock is seen, and none without a place in line ([`unfair`](Lock::unfair),
-    /// [`unfenced`](Lock::unfenced)); of this connection all are.
+    /// [`unfenced`](Lock::unfenced)); of this connection all are. Whoever waits for a permit is in a deadlock only if
+    /// all who have one are; of one that wants several, not every deadlock is seen.
     ///
     /// It asks for every lock that somebody waits for. On Redis that is a `SCAN` over all keys of the database on every
     /// node, in steps of 1000 keys: about a second for a million keys, and other commands run in between.

@@ -26,6 +26,8 @@ pub(crate) struct Course {
     pub(crate) claim: Arc<Claim>,
     pub(super) quorum: Arc<Quorum>,
     pub(super) terms: Terms,
+    /// When it was made.
+    since: Moment,
     inbox: Mutex<Inbox>,
     state: Mutex<State>,
     /// Who goes with our release, and which of its requests that is.
@@ -136,8 +138,8 @@ impl Course {
         };
         quorum.enrol(|id| {
             let (inbox, state) = (Mutex::default(), Mutex::new(state));
-            let successor = OnceLock::new();
-            Arc::new(Self { id, claim: Arc::new(claim), quorum: quorum.clone(), terms, inbox, state, successor })
+            let (since, successor) = (quorum.clock.now(), OnceLock::new());
+            Arc::new(Self { id, claim: Arc::new(claim), quorum: quorum.clone(), terms, since, inbox, state, successor })
         })
     }
 
@@ -199,7 +201,8 @@ impl Course {
             Phase::Pursuing(pursuit) => pursuit.waiting && self.claim.place().is_none(),
             Phase::Held(_) | Phase::Leaving(_) | Phase::Done(_) => false,
         };
-        let waited = self.terms.patience.waited(self.quorum.clock.now());
+        // As a store counts it: one of several names may have been waited for before this one.
+        let waited = self.quorum.clock.now().since(self.since);
         let mut waiter = Waiter::new(&*self.claim.label, self.claim.mode == Mode::Shared, waited);
         waiter.actor = self.claim.actor;
         (waits && waiter.actor.is_some()).then_some(waiter)
