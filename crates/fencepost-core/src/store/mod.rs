@@ -403,6 +403,29 @@ pub trait Store: Send + Sync + 'static {
     fn clock(&self) -> Option<FencingToken>;
 }
 
+#[deny(clippy::missing_trait_methods)]
+impl<S: Store + ?Sized> Store for Arc<S> {
+    fn abilities(&self) -> Abilities {
+        (**self).abilities()
+    }
+
+    fn label(&self) -> String {
+        (**self).label()
+    }
+
+    fn submit(&self, step: Step, deadline: Moment, reply: Reply) {
+        (**self).submit(step, deadline, reply);
+    }
+
+    fn listen(&self, claim: &Arc<Claim>, reply: Reply) -> Listening {
+        (**self).listen(claim, reply)
+    }
+
+    fn clock(&self) -> Option<FencingToken> {
+        (**self).clock()
+    }
+}
+
 /// Keeps a claim's pushes coming; they end when it is dropped.
 pub struct Listening(#[allow(dead_code, reason = "held for its Drop")] Box<dyn Send + Sync>);
 
