@@ -68,7 +68,7 @@ impl Locks {
     /// Several locks at once, all or nothing, in one time budget: no order to remember, and no deadlock with others who
     /// take theirs so. 1 to 256 names, each once.
     ///
-    /// All are tried at once. If one is held, the others of a higher name are given back, and the rest is taken in the
+    /// All are tried at once, with one request where one server has them all. If one is held, the others of a higher name are given back, and the rest is taken in the
     /// order of names. With an [actor](Lock::by), names that it holds already are entered again.
     ///
     /// ```

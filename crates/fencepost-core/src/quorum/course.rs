@@ -336,6 +336,11 @@ impl Course {
         }
     }
 
+    /// It has ended, or is about to.
+    pub(super) fn is_past(&self) -> bool {
+        matches!(self.state().life.phase, Phase::Leaving(_) | Phase::Done(_))
+    }
+
     /// Who has the lock, as far as this claim knows.
     pub(crate) fn holder(&self) -> Option<Holder> {
         match &self.state().life.phase {
@@ -354,7 +359,7 @@ impl Course {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tell(&self, kind: EventKind) {
+    pub(super) fn tell(&self, kind: EventKind) {
         self.quorum.herald.tell(self.claim.name.as_str(), self.id, kind);
     }
 
@@ -476,14 +481,15 @@ impl Course {
         };
         let next = self.quorum.line.after(self)?;
         let pass = self.quorum.proposal(Some(raise));
-        let attempt = next.begin_relayed(now, pass)?;
+        // The store was there for us.
+        let attempt = next.begin_carried(now, pass, true)?;
         let then = Then { claim: next.claim.clone(), attempt };
         self.successor.set((Arc::downgrade(&next), attempt)).ok()?;
         Some(Relay { then, pass, request: None })
     }
 
-    /// Starts to acquire by another claim's release. `None`: it does not wait for its turn any more.
-    fn begin_relayed(self: &Arc<Self>, now: Moment, pass: Proposal) -> Option<u32> {
+    /// Starts to acquire by a step that somebody else sends. `None`: it does not wait for its turn any more.
+    pub(super) fn begin_carried(self: &Arc<Self>, now: Moment, token: Proposal, known: bool) -> Option<u32> {
         // Before any node can push.
         let listening = self.listen();
         let mut guard = self.state();
@@ -496,7 +502,7 @@ impl Course {
         let mut effects = Vec::new();
         let mut scene = Scene { quorum, claim, now, requests: &mut state.requests, effects: &mut effects };
         let mut pursuit = Pursuit::new(scene.nodes(), self.terms.patience, self.terms.margin);
-        let attempt = pursuit.begin_relayed(&mut scene, pass);
+        let attempt = pursuit.begin_carried(&mut scene, token, known);
         state.life.phase = Phase::Pursuing(pursuit);
         self.set_alarm(state);
         Some(attempt)

@@ -30,6 +30,8 @@ pub(super) struct Pursuit {
     pub(super) highest: Option<FencingToken>,
     round: Option<Round>,
     next_try: Option<Moment>,
+    /// The request that somebody else carried, and its token.
+    carried: Option<(u32, Proposal)>,
     raises: u32,
     /// A majority has answered before: from then on an outage is ridden out, for a while.
     answered: bool,
@@ -73,6 +75,8 @@ pub(super) struct Node {
     /// may be there.
     granted: bool,
     in_line: bool,
+    /// It was asked for us alone, after it had been asked together with others.
+    alone: bool,
     trouble: Option<Trouble>,
     latency: Duration,
 }
@@ -106,6 +110,7 @@ impl Pursuit {
             highest: None,
             round: None,
             next_try: None,
+            carried: None,
             raises: 0,
             answered: false,
             outage_since: None,
@@ -124,16 +129,28 @@ impl Pursuit {
         Outcome::Open
     }
 
-    /// The first attempt, carried to the nodes by another claim's release under this token.
-    pub(super) fn begin_relayed(&mut self, scene: &mut Scene<'_>, pass: Proposal) -> u32 {
+    /// The first attempt, under this token, carried to the nodes by somebody else: `known` to be there.
+    pub(super) fn begin_carried(&mut self, scene: &mut Scene<'_>, token: Proposal, known: bool) -> u32 {
         let request = scene.new_request();
-        if let Proposal::Exactly(token) = pass {
+        if let Proposal::Exactly(token) = token {
             self.highest = self.highest.max(Some(token));
         }
-        // The store was there for the one before us.
-        self.answered = true;
+        self.carried = Some((request, token));
+        self.answered = known;
         self.await_answers(scene, request);
         request
+    }
+
+    /// A node did not grant us together with others, and changed nothing: it is asked for us alone, by the same request.
+    fn ask_alone(&mut self, scene: &mut Scene<'_>, node: usize, request: u32) {
+        // Said twice, it would take the second for the answer to what we ask now.
+        let Some((carried, token)) = self.carried.filter(|_| !self.nodes[node].alone) else { return };
+        self.nodes[node].alone = true;
+        if carried != request || self.round.is_none_or(|round| round.kind != RoundKind::Asked(request)) {
+            return self.nodes[node].under_way.retain(|other| *other != request);
+        }
+        let claim = scene.claim.clone();
+        scene.send(node, request, Step::Acquire { claim, attempt: request, token, unify: false });
     }
 
     /// The earliest moment at which something is due.
@@ -177,6 +194,10 @@ impl Pursuit {
         request: u32,
         answer: Result<Answer, Trouble>,
     ) -> Outcome {
+        if answer == Ok(Answer::NotAll) {
+            self.ask_alone(scene, node, request);
+            return Outcome::Open;
+        }
         let certain = answer.as_ref().map_or_else(|trouble| !trouble.kind.outcome_unknown(), |_| true);
         let view = &mut self.nodes[node];
         view.under_way.retain(|other| *other != request);

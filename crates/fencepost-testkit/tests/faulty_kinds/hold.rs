@@ -99,6 +99,17 @@ pub(crate) enum Want {
     Permits(u32),
 }
 
+impl Want {
+    /// How many locks of the store that takes.
+    pub(crate) fn count(&self) -> usize {
+        match self {
+            Self::Writer(_) | Self::Reader(_) => 1,
+            Self::Several(names) => names.len(),
+            Self::Permits(take) => *take as usize,
+        }
+    }
+}
+
 /// How.
 #[derive(Clone, Debug)]
 pub(crate) struct Manner {

@@ -192,7 +192,7 @@ impl<'a> World<'a> {
                 // Dropped while it waits: a cancelled request. Who is in a deadlock is not let off.
                 None if chance < 15 && !self.theme.fail_on_deadlock => {}
                 None => worker.acquiring = Some((want, future)),
-                Some(Ok(hold)) => self.granted(number, hold),
+                Some(Ok(hold)) => self.granted(number, &want, hold),
                 Some(Err(AcquireError::Deadlock { .. })) => self.deadlocked(number),
                 Some(Err(_)) => {}
             }
@@ -213,8 +213,9 @@ impl<'a> World<'a> {
         }
     }
 
-    fn granted(&mut self, number: usize, hold: Box<dyn Hold>) {
+    fn granted(&mut self, number: usize, want: &Want, hold: Box<dyn Hold>) {
         let (now, place) = (self.clock.clock().now(), self.place());
+        assert_eq!(hold.grips().len(), want.count(), "{want:?} was asked for: {place}");
         // Lost before anybody looked: it says so itself.
         if !hold.is_held() {
             self.tally.lost += 1;
@@ -326,7 +327,7 @@ impl<'a> World<'a> {
                     None => (0..worker.holds.len()).for_each(|_| self.lets_go(number)),
                     Some((want, mut future)) => match poll::once(future.as_mut()) {
                         None => worker.acquiring = Some((want, future)),
-                        Some(Ok(hold)) => self.granted(number, hold),
+                        Some(Ok(hold)) => self.granted(number, &want, hold),
                         Some(Err(AcquireError::Deadlock { .. })) => self.deadlocked(number),
                         Some(Err(_)) => {}
                     },
