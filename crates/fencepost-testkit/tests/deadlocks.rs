@@ -121,12 +121,32 @@ fn a_child_that_acts_for_an_actor_elsewhere_closes_the_cycle_too() {
     });
 }
 
-/// Answers are under way for longer than two claims are apart, so that ages alone tell their order by chance.
-#[test]
-fn a_deadlock_behind_another_of_the_process_is_seen_however_late_the_answers_are() {
+/// What is seen by one whose answers are under way for longer than two claims are apart, so that ages alone tell their
+/// order by chance.
+fn seen_late(world: &World, locks: &Locks) -> Vec<Vec<String>> {
+    let late = Faults { delay: 1000, delay_max: Duration::from_millis(20), ..Faults::default() };
+    world.nodes.iter().for_each(|node| node.set_faults(late));
+    let mut looking = pin!(locks.deadlocks());
+    let cycles = loop {
+        if let Some(answer) = poll::once(looking.as_mut()) {
+            break answer.expect("memory answers");
+        }
+        world.clock.turn(Duration::from_millis(1));
+    };
+    cycles.into_iter().map(|cycle| cycle.into_iter().map(|state| state.name).collect()).collect()
+}
+
+fn over_seeds(test: impl Fn(&World, &str)) {
     for (count, seed) in [1, 5].into_iter().flat_map(|count| (0..200).map(move |seed| (count, seed))) {
         let clock = VirtualClock::new();
-        let world = World { nodes: Nodes::new(count, &clock.clock(), seed, Faults::default()), clock };
+        let nodes = Nodes::new(count, &clock.clock(), seed, Faults::default());
+        test(&World { clock, nodes }, &format!("{count} nodes, seed {seed}"));
+    }
+}
+
+#[test]
+fn a_deadlock_behind_another_of_the_process_is_seen_however_late_the_answers_are() {
+    over_seeds(|world, place| {
         let (one, other) = (world.locks(), world.locks());
         // The first in the order of actors is where a search for cycles begins.
         let bystander = Actor::of_another_process(ActorId(0));
@@ -139,19 +159,27 @@ fn a_deadlock_behind_another_of_the_process_is_seen_however_late_the_answers_are
         assert!(poll::once(before.as_mut()).is_none());
         world.clock.turn(Duration::from_millis(5));
         assert!(poll::once(behind.as_mut()).is_none() && poll::once(closing.as_mut()).is_none());
-        let late = Faults { delay: 1000, delay_max: Duration::from_millis(20), ..Faults::default() };
-        world.nodes.iter().for_each(|node| node.set_faults(late));
-        let mut looking = pin!(one.deadlocks());
-        let cycles = loop {
-            if let Some(answer) = poll::once(looking.as_mut()) {
-                break answer.expect("memory answers");
-            }
-            world.clock.turn(Duration::from_millis(1));
-        };
-        let names: Vec<Vec<&str>> =
-            cycles.iter().map(|cycle| cycle.iter().map(|state| state.name.as_str()).collect()).collect();
-        assert_eq!(names, [["x", "y"]], "{count} nodes, seed {seed}");
-    }
+        assert_eq!(seen_late(world, &one), [["x", "y"]], "{place}");
+    });
+}
+
+/// Here the cycle itself goes through the line: `b` reads behind a writer of its own process.
+#[test]
+fn a_deadlock_through_the_line_of_a_process_is_seen_however_late_the_answers_are() {
+    over_seeds(|world, place| {
+        let (one, other) = (world.locks(), world.locks());
+        let (a, b, writer) = (Actor::new(), Actor::new(), Actor::new());
+        let _x = lock(&other, "x", &a).shared().acquire().block().expect("free");
+        let _y = lock(&one, "y", &b).acquire().block().expect("free");
+        let (before, behind, closing) = (lock(&one, "x", &writer), lock(&one, "x", &b), lock(&other, "y", &a));
+        let behind = behind.shared();
+        let (mut before, mut behind, mut closing) =
+            (pin!(before.acquire()), pin!(behind.acquire()), pin!(closing.acquire()));
+        assert!(poll::once(before.as_mut()).is_none());
+        world.clock.turn(Duration::from_millis(5));
+        assert!(poll::once(behind.as_mut()).is_none() && poll::once(closing.as_mut()).is_none());
+        assert_eq!(seen_late(world, &one), [["x", "y"]], "{place}");
+    });
 }
 
 /// Of two who have a permit, one waits for what `a` has; whether the other does too decides.

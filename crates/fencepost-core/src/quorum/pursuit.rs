@@ -1,5 +1,7 @@
 //! Getting a lock: attempts, votes, places in line.
 
+mod carried;
+
 use std::time::Duration;
 
 use super::ballot::{Ballot, Verdict, Vote};
@@ -127,30 +129,6 @@ impl Pursuit {
         }
         self.open_round(scene, None, false);
         Outcome::Open
-    }
-
-    /// The first attempt, under this token, carried to the nodes by somebody else: `known` to be there.
-    pub(super) fn begin_carried(&mut self, scene: &mut Scene<'_>, token: Proposal, known: bool) -> u32 {
-        let request = scene.new_request();
-        if let Proposal::Exactly(token) = token {
-            self.highest = self.highest.max(Some(token));
-        }
-        self.carried = Some((request, token));
-        self.answered = known;
-        self.await_answers(scene, request);
-        request
-    }
-
-    /// A node did not grant us together with others, and changed nothing: it is asked for us alone, by the same request.
-    fn ask_alone(&mut self, scene: &mut Scene<'_>, node: usize, request: u32) {
-        // Said twice, it would take the second for the answer to what we ask now.
-        let Some((carried, token)) = self.carried.filter(|_| !self.nodes[node].alone) else { return };
-        self.nodes[node].alone = true;
-        if carried != request || self.round.is_none_or(|round| round.kind != RoundKind::Asked(request)) {
-            return self.nodes[node].under_way.retain(|other| *other != request);
-        }
-        let claim = scene.claim.clone();
-        scene.send(node, request, Step::Acquire { claim, attempt: request, token, unify: false });
     }
 
     /// The earliest moment at which something is due.
