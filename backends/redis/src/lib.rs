@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod call;
 mod cluster;
 mod driver;
 mod fleet;

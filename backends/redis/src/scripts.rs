@@ -4,6 +4,7 @@
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Script {
     Acquire,
+    AcquireAll,
     Renew,
     Release,
     GiveBack,
@@ -16,8 +17,9 @@ pub(crate) enum Script {
 }
 
 /// All of them, in the order in which they are loaded.
-pub(crate) const ALL: [Script; 10] = [
+pub(crate) const ALL: [Script; 11] = [
     Script::Acquire,
+    Script::AcquireAll,
     Script::Renew,
     Script::Release,
     Script::GiveBack,
@@ -70,6 +72,7 @@ impl Script {
     pub(crate) fn text(self, dialect: Dialect) -> String {
         let file = match self {
             Self::Acquire => include_str!("../lua/acquire.lua"),
+            Self::AcquireAll => include_str!("../lua/acquire_all.lua"),
             Self::Renew => include_str!("../lua/renew.lua"),
             Self::Release => include_str!("../lua/release.lua"),
             Self::GiveBack => include_str!("../lua/give_back.lua"),

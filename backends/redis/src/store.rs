@@ -76,6 +76,7 @@ pub(crate) fn abilities(largest_ttl: Option<Duration>) -> Abilities {
     Abilities {
         mints: false,
         queues: true,
+        together: true,
         survives_restart: false,
         smallest_ttl: Duration::from_millis(50),
         largest_ttl,

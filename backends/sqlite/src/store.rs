@@ -66,6 +66,7 @@ impl Store for Sqlite {
         Abilities {
             mints: true,
             queues: true,
+            together: true,
             survives_restart: true,
             smallest_ttl: TTL_MIN,
             largest_ttl: None,

@@ -65,6 +65,19 @@ impl Share {
         }
     }
 
+    /// What can be entered without waiting: what the claim's actor has, or a claim that is to be begun.
+    pub(crate) fn enrol(quorum: &Arc<Quorum>, claim: Claim, terms: Terms) -> Result<Try, AcquireError> {
+        let Some(actor) = claim.actor else {
+            let course = Course::enrol(quorum, claim, terms).ok_or(AcquireError::ShuttingDown)?;
+            return Ok(Try { share: Self::alone(course), is_new: true });
+        };
+        let mode = claim.mode;
+        Ok(match quorum.stays.enter(quorum, actor, claim, terms)? {
+            Entry::First(stay) => Try { share: Self::of(stay, mode), is_new: true },
+            Entry::Again(stay, _) => Try { share: Self::of(stay, mode), is_new: false },
+        })
+    }
+
     async fn granted(self) -> Result<Self, AcquireError> {
         acquired(&self.course).await?;
         Ok(self)
@@ -139,6 +152,23 @@ impl Share {
         self.ended = true;
         self.stay.iter().for_each(Stay::close);
         self.course.abandon();
+    }
+}
+
+/// One of several that are tried at once.
+pub(crate) struct Try {
+    share: Share,
+    is_new: bool,
+}
+
+impl Try {
+    /// What has to be begun before anybody answers.
+    pub(crate) fn to_begin(&self) -> Option<Arc<Course>> {
+        self.is_new.then(|| self.share.course.clone())
+    }
+
+    pub(crate) async fn answer(self) -> Result<Share, AcquireError> {
+        if self.is_new { self.share.granted().await } else { self.share.joined(Patience::None).await }
     }
 }
 

@@ -147,7 +147,8 @@ impl Chaos {
     fn new(seed: u64) -> Self {
         let mut dice = Dice::new(seed);
         let clock = VirtualClock::new();
-        let faults = Faults { lose: 30, duplicate: 50, delay: 700, delay_max: Duration::from_millis(120) };
+        let faults =
+            Faults { lose: 30, duplicate: 50, delay: 700, delay_max: Duration::from_millis(120), ..Faults::default() };
         let nodes = Nodes::new([1, 3, 5][dice.below(3) as usize], &clock.clock(), seed, faults);
         let connect = |number| {
             let connect = nodes.connect().clock(&clock).seed(seed * 8 + number).ttl(Duration::from_secs(2));

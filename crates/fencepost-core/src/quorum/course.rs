@@ -26,6 +26,8 @@ pub(crate) struct Course {
     pub(crate) claim: Arc<Claim>,
     pub(super) quorum: Arc<Quorum>,
     pub(super) terms: Terms,
+    /// When it was made.
+    since: Moment,
     inbox: Mutex<Inbox>,
     state: Mutex<State>,
     /// Who goes with our release, and which of its requests that is.
@@ -138,8 +140,8 @@ impl Course {
         };
         quorum.enrol(|id| {
             let (inbox, state) = (Mutex::default(), Mutex::new(state));
-            let successor = OnceLock::new();
-            Arc::new(Self { id, claim: Arc::new(claim), quorum: quorum.clone(), terms, inbox, state, successor })
+            let (since, successor) = (quorum.clock.now(), OnceLock::new());
+            Arc::new(Self { id, claim: Arc::new(claim), quorum: quorum.clone(), terms, since, inbox, state, successor })
         })
     }
 
@@ -201,7 +203,8 @@ impl Course {
             Phase::Pursuing(pursuit) => pursuit.waiting && self.claim.place().is_none(),
             Phase::Held(_) | Phase::Leaving(_) | Phase::Done(_) => false,
         };
-        let waited = self.terms.patience.waited(self.quorum.clock.now());
+        // As a store counts it: one of several names may have been waited for before this one.
+        let waited = self.quorum.clock.now().since(self.since);
         let mut waiter = Waiter::new(&*self.claim.label, self.claim.mode == Mode::Shared, waited);
         waiter.actor = self.claim.actor;
         (waits && waiter.actor.is_some()).then_some(waiter)
@@ -352,6 +355,11 @@ impl Course {
         }
     }
 
+    /// It has ended, or is about to.
+    pub(super) fn is_past(&self) -> bool {
+        matches!(self.state().life.phase, Phase::Leaving(_) | Phase::Done(_))
+    }
+
     /// Who has the lock, as far as this claim knows.
     pub(crate) fn holder(&self) -> Option<Holder> {
         match &self.state().life.phase {
@@ -371,7 +379,7 @@ impl Course {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tell(&self, kind: EventKind) {
+    pub(super) fn tell(&self, kind: EventKind) {
         self.quorum.herald.tell(self.claim.name.as_str(), self.id, kind);
     }
 
@@ -493,14 +501,15 @@ impl Course {
         };
         let next = self.quorum.line.after(self)?;
         let pass = self.quorum.proposal(Some(raise));
-        let attempt = next.begin_relayed(now, pass)?;
+        // The store was there for us.
+        let attempt = next.begin_carried(now, pass, true)?;
         let then = Then { claim: next.claim.clone(), attempt };
         self.successor.set((Arc::downgrade(&next), attempt)).ok()?;
         Some(Relay { then, pass, request: None })
     }
 
-    /// Starts to acquire by another claim's release. `None`: it does not wait for its turn any more.
-    fn begin_relayed(self: &Arc<Self>, now: Moment, pass: Proposal) -> Option<u32> {
+    /// Starts to acquire by a step that somebody else sends. `None`: it does not wait for its turn any more.
+    pub(super) fn begin_carried(self: &Arc<Self>, now: Moment, token: Proposal, known: bool) -> Option<u32> {
         // Before any node can push.
         let listening = self.listen();
         let mut guard = self.state();
@@ -513,7 +522,7 @@ impl Course {
         let mut effects = Vec::new();
         let mut scene = Scene { quorum, claim, now, requests: &mut state.requests, effects: &mut effects };
         let mut pursuit = Pursuit::new(scene.nodes(), self.terms.patience, self.terms.margin);
-        let attempt = pursuit.begin_relayed(&mut scene, pass);
+        let attempt = pursuit.begin_carried(&mut scene, token, known);
         state.life.phase = Phase::Pursuing(pursuit);
         self.set_alarm(state);
         Some(attempt)

@@ -1,5 +1,7 @@
 //! Getting a lock: attempts, votes, places in line.
 
+mod carried;
+
 use std::time::Duration;
 
 use super::ballot::{Ballot, Verdict, Vote};
@@ -35,6 +37,8 @@ pub(super) struct Pursuit {
     /// any more, or not for long.
     unifying: u32,
     next_try: Option<Moment>,
+    /// The request that somebody else carried, and its token.
+    carried: Option<(u32, Proposal)>,
     raises: u32,
     /// A majority has answered: when time is up, that is no trouble of the store's.
     answered: bool,
@@ -78,6 +82,8 @@ pub(super) struct Node {
     /// may be there.
     granted: bool,
     in_line: bool,
+    /// It was asked for us alone, after it had been asked together with others.
+    alone: bool,
     trouble: Option<Trouble>,
     latency: Duration,
 }
@@ -112,6 +118,7 @@ impl Pursuit {
             round: None,
             unifying: 0,
             next_try: None,
+            carried: None,
             raises: 0,
             answered: false,
             outage_since: None,
@@ -128,18 +135,6 @@ impl Pursuit {
         }
         self.open_round(scene, None, false);
         Outcome::Open
-    }
-
-    /// The first attempt, carried to the nodes by another claim's release under this token.
-    pub(super) fn begin_relayed(&mut self, scene: &mut Scene<'_>, pass: Proposal) -> u32 {
-        let request = scene.new_request();
-        if let Proposal::Exactly(token) = pass {
-            self.highest = self.highest.max(Some(token));
-        }
-        // The store was there for the one before us.
-        self.answered = true;
-        self.await_answers(scene, request);
-        request
     }
 
     /// The earliest moment at which something is due.
@@ -183,6 +178,10 @@ impl Pursuit {
         request: u32,
         answer: Result<Answer, Trouble>,
     ) -> Outcome {
+        if answer == Ok(Answer::NotAll) {
+            self.ask_alone(scene, node, request);
+            return Outcome::Open;
+        }
         let certain = answer.as_ref().map_or_else(|trouble| !trouble.kind.outcome_unknown(), |_| true);
         let view = &mut self.nodes[node];
         view.under_way.retain(|other| *other != request);

@@ -27,7 +27,7 @@ use crate::actor::ActorId;
 use crate::error::StoreErrorKind;
 use crate::name::Owner;
 use crate::state::{Holder, LockState, Waiter, YieldRequest};
-use crate::store::{Answer, Claim, Loss, Mode, Proposal, Step, Then, Trouble, Turn};
+use crate::store::{Answer, Claim, Loss, Mode, Part, Proposal, Step, Then, Trouble, Turn};
 use crate::token::FencingToken;
 
 pub use shelf::{Held, Notice, Now, Queued, Shelf};
@@ -42,7 +42,8 @@ pub const REMEMBER: Duration = Duration::from_secs(24 * 3600);
 pub const WAITERS_MAX: u32 = 10_000;
 
 /// Runs one step on the rows of its lock. The outer error is the shelf's, the inner one is the answer "certainly not".
-/// A [`Step::List`] is about many locks and is for the store itself, which shows each with [`state`].
+/// What is about many locks is for the store itself: it shows each of a [`Step::List`] with [`state`], and runs each of
+/// a [`Step::AcquireAll`] alone if all of them [would be granted](would_grant), in one transaction.
 pub fn apply<S: Shelf>(shelf: &mut S, step: &Step, now: Now) -> Result<Result<Answer, Trouble>, S::Error> {
     let mut desk = Desk::open(shelf, now)?;
     match step {
@@ -53,8 +54,15 @@ pub fn apply<S: Shelf>(shelf: &mut S, step: &Step, now: Now) -> Result<Result<An
         Step::Evict { above, .. } => desk.evict(*above).map(Ok),
         Step::Ask { request, .. } => desk.ask(request).map(Ok),
         Step::Inspect { name } => desk.state(name.as_str()).map(|state| Ok(Answer::State(state))),
-        Step::List { .. } => unreachable!("BUG: a listing is not about one lock"),
+        Step::List { .. } | Step::AcquireAll { .. } => unreachable!("BUG: it is not about one lock"),
     }
+}
+
+/// Whether one of several would be granted if it asked alone, now.
+pub fn would_grant<S: Shelf>(shelf: &mut S, part: &Part, now: Now) -> Result<bool, S::Error> {
+    let mut desk = Desk::open(shelf, now)?;
+    let fits = now.quarantined.is_none() && desk.token(part.token).is_some();
+    Ok(fits && desk.admits(part.claim.mode) && desk.is_next(&part.claim)?)
 }
 
 /// What can be seen of a lock.

@@ -18,6 +18,7 @@ pub mod renewal;
 pub mod semaphore;
 pub mod several;
 pub mod sharing;
+pub mod unfair;
 pub mod unfenced;
 pub mod waiting;
 pub mod yielding;
@@ -146,6 +147,10 @@ macro_rules! contract {
             sharing: readers_hold_together_and_keep_writers_out;
             sharing: a_writer_keeps_readers_out;
             sharing: a_waiting_writer_is_not_starved_by_readers;
+            unfair: an_unfair_claim_gets_the_lock_in_the_end;
+            unfair: unfair_claims_exclude_and_all_are_served;
+            unfair: an_unfair_claim_has_no_place_in_line;
+            unfair: an_unfair_wait_ends_in_time_and_says_who_holds;
             unfenced: a_lock_without_a_token_excludes_one_with_a_token_and_the_other_way_round;
             unfenced: a_lock_without_a_token_is_renewed_and_waited_for;
             waiting: a_waiter_has_the_lock_when_it_is_released;
@@ -153,7 +158,6 @@ macro_rules! contract {
             waiting: a_wait_ends_in_time_and_says_who_holds;
             waiting: a_waiter_that_gave_up_is_out_of_the_line;
             waiting: trying_does_not_overtake_those_in_line;
-            waiting: an_unfair_claim_gets_the_lock_in_the_end;
             waiting: many_threads_of_one_process_share_one_place_in_line;
             yielding: a_holder_hears_who_asks_for_its_lock_and_why;
             yielding: a_request_ends_with_the_hold_that_it_was_meant_for;
