@@ -253,7 +253,18 @@ impl Quorum {
         }
         // Whom most nodes name comes first, and of several the newest.
         votes.sort_by_key(|(holder, count)| std::cmp::Reverse((*count, holder.token)));
-        merged.holders = votes.into_iter().filter(|(_, count)| *count >= need).map(|(holder, _)| holder).collect();
+        // A writer may have another token on a node that missed a round of its acquisition: it is one holder all the same.
+        let mut holders: Vec<(Holder, usize)> = Vec::new();
+        for (holder, count) in votes {
+            let is_same = |other: &Holder| {
+                !holder.shared && !other.shared && (&other.label, other.actor) == (&holder.label, holder.actor)
+            };
+            match holders.iter_mut().find(|(other, _)| is_same(other)) {
+                Some((_, total)) => *total += count,
+                None => holders.push((holder, count)),
+            }
+        }
+        merged.holders = holders.into_iter().filter(|(_, count)| *count >= need).map(|(holder, _)| holder).collect();
         merged
     }
 }
