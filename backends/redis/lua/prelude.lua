@@ -188,7 +188,8 @@ local function acquire(value, token, ttl, rest)
     local stored = token_of(own)
     if unify == '1' and stored ~= token then
       if not fits(tonumber(token)) then return stale end
-      grant(owner, token, mode, ttl, tail)
+      -- As what it is by now: a writer that became a reader does not write again because this was late.
+      grant(owner, token, v == '~' and 's' or 'x', ttl, tail)
       return 1
     end
     prolong(own, ttl)

@@ -1,5 +1,6 @@
 -- Keeps the lock for one more ttl; re-creates a missing grant only if no later token was seen.
--- KEYS: 1 lock, 2 fence, 3 marker; the last two: revoked, asked. ARGV: 1 owner, 2 token, 3 tail, 4 ttl, 5 mode.
+-- KEYS: 1 lock, 2 fence, 3 marker; the last two: revoked, asked. ARGV: 1 owner, 2 token, 3 tail, 4 ttl, 5 mode, 6 the
+-- token for whoever a downgrade lets in: of a reader whose grant is still a writer's; else it may be 0.
 -- Replies: 1 kept, {1, request} kept and asked to let go, 0 taken over, 4 revoked, -1 not trusted.
 local function kept(value)
   local asked = redis.call('GET', KEYS[#KEYS])
@@ -25,7 +26,12 @@ end
 --[[PRELUDE]]
 local own = mine(ARGV[1])
 if own then
-  prolong(own, tonumber(ARGV[4]))
+  if ARGV[5] == 's' and v ~= '~' then
+    grant(ARGV[1], token_of(own), 's', tonumber(ARGV[4]), string.match(own, '^%x+[|!]%d+|(.*)$'))
+    if ARGV[6] ~= '0' then hand_over(ARGV[6]) end
+  else
+    prolong(own, tonumber(ARGV[4]))
+  end
   call('PEXPIRE', KEYS[2], '86400000')
   return kept(own)
 end

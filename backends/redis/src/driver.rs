@@ -8,6 +8,7 @@ use std::time::Duration;
 use fencepost_core::store::{Clock, Moment, Owner, StoreErrorKind, Trouble, table};
 use mio::{Events, Poll, Token, Waker};
 
+use crate::error;
 use crate::fleet::Fleet;
 use crate::greeting::{self, Server};
 use crate::keys::Keys;
@@ -410,6 +411,10 @@ impl Driver {
 
     /// The server will not do as it is: asked again after a while.
     fn refuse(&mut self, number: usize, trouble: Trouble) {
+        // A master when it was found, a replica by now: that is nobody's mistake, and another is sought at once.
+        if self.fleet.is_some() && trouble.message == error::IS_REPLICA {
+            return self.fail(number, Trouble { kind: StoreErrorKind::Unreachable, ..trouble });
+        }
         self.fail(number, trouble);
         self.peers[number].stage = Stage::Resting { until: self.clock.now().plus(REFUSED_PAUSE) };
     }

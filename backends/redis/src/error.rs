@@ -2,6 +2,7 @@
 
 use fencepost_core::store::{StoreErrorKind, Trouble};
 
+pub(crate) const IS_REPLICA: &str = "it is a replica: name a master";
 const PASSWORD_CURE: &str = "set ?password_file=, FENCEPOST_REDIS_PASSWORD or redis://USER:PASSWORD@HOST";
 const RIGHTS_CURE: &str = "an ACL user needs scripts, INFO, the keys of the prefix and `fp:*`, the channels `fp:inbox:*`, or `redisson_lock__channel:*` with `layout=redisson`; with `replicas` also WAIT";
 
@@ -27,7 +28,7 @@ pub(crate) fn trouble(text: &str) -> Trouble {
         }
         (_, "DEAF") => format!("it is held by Redisson {}, which cannot be asked: force it, or wait", &text[5..]),
         (_, "MOVED" | "CROSSSLOT") => "it is a node of a cluster: such a URL is redis+cluster://HOST:PORT".to_owned(),
-        (StoreErrorKind::Misconfigured, _) => "it is a replica: name a master".to_owned(),
+        (StoreErrorKind::Misconfigured, _) => IS_REPLICA.to_owned(),
         (StoreErrorKind::Denied, "NOAUTH") => format!("it wants a password: {PASSWORD_CURE}"),
         (StoreErrorKind::Denied, "WRONGPASS") => format!("it does not know this user and password: {PASSWORD_CURE}"),
         (StoreErrorKind::Denied, _) => format!("{text}: {RIGHTS_CURE}"),

@@ -428,7 +428,8 @@ impl FleetNode {
 
 impl Store for FleetNode {
     fn abilities(&self) -> Abilities {
-        abilities(&self.fleet.common.keys, self.largest_ttl)
+        // The locks of a cluster are at different servers.
+        Abilities { together: false, ..abilities(&self.fleet.common.keys, self.largest_ttl) }
     }
 
     fn label(&self) -> String {

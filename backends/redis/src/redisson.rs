@@ -6,9 +6,10 @@
 
 use fencepost_core::store::{Claim, FencingToken, Mode, Owner, Step, StoreErrorKind, Trouble};
 
+use crate::call::{Call, word};
 use crate::keys::{Keys, Layout, slot};
 use crate::scripts::Script;
-use crate::steps::{ASKED, Call, MARKER, Meaning, REVOKED, actor, millis, proposed, since, word};
+use crate::steps::{ASKED, MARKER, Meaning, REVOKED, actor, millis, proposed, since};
 
 /// Before a key that stands in the names of its companions as it is.
 pub(crate) const VERBATIM: char = '=';
@@ -120,6 +121,7 @@ pub(crate) fn call(keys: &Keys, clock: FencingToken, step: &Step) -> (Call, Mean
             (call(Script::RedissonAsk).words([word![&*owned(ASKED)], request]), Meaning::Ask)
         }
         Step::Inspect { .. } => (call(Script::RedissonInspect), Meaning::Inspect),
+        Step::AcquireAll { .. } => unreachable!("BUG: this layout takes its locks one by one"),
         Step::List { .. } => unreachable!("BUG: a listing is not one call"),
     }
 }

@@ -22,7 +22,10 @@ pub(crate) struct Replicas {
 impl Replicas {
     /// Whether a step may grant or prolong something.
     pub(crate) fn concern(step: &Step) -> bool {
-        matches!(step, Step::Acquire { .. } | Step::Renew { .. } | Step::Release { then: Some(_), .. })
+        matches!(
+            step,
+            Step::Acquire { .. } | Step::AcquireAll { .. } | Step::Renew { .. } | Step::Release { then: Some(_), .. }
+        )
     }
 
     /// Writes the command. It holds up what comes behind it on the link: never for longer than the step has.
@@ -55,7 +58,7 @@ impl Replicas {
         let read = said.as_ref().ok().map(|value| steps::read(meaning, &name, value));
         let enough = count.is_ok() && confirmed >= i64::from(self.count);
         match read {
-            Some(Read::Answer(Answer::Granted { .. } | Answer::Kept)) if !enough => {
+            Some(Read::Answer(Answer::Granted { .. } | Answer::AllGranted { .. } | Answer::Kept)) if !enough => {
                 reply.answer(Err(count.err().unwrap_or_else(|| self.too_few(confirmed))));
             }
             // Released it is; the claim that came along asks again, and is told then.

@@ -6,6 +6,7 @@ use crate::keys::Layout;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Script {
     Acquire,
+    AcquireAll,
     Renew,
     Release,
     GiveBack,
@@ -23,8 +24,9 @@ pub(crate) enum Script {
     RedissonInspect,
 }
 
-const FENCEPOST: [Script; 10] = [
+const FENCEPOST: [Script; 11] = [
     Script::Acquire,
+    Script::AcquireAll,
     Script::Renew,
     Script::Release,
     Script::GiveBack,
@@ -106,6 +108,7 @@ impl Script {
     pub(crate) fn text(self, dialect: Dialect) -> String {
         let file = match self {
             Self::Acquire => include_str!("../lua/acquire.lua"),
+            Self::AcquireAll => include_str!("../lua/acquire_all.lua"),
             Self::Renew => include_str!("../lua/renew.lua"),
             Self::Release => include_str!("../lua/release.lua"),
             Self::GiveBack => include_str!("../lua/give_back.lua"),

@@ -3,15 +3,16 @@
 use std::time::Duration;
 
 use fencepost_core::store::{
-    ActorId, Answer, Claim, FencingToken, Holder, LockState, Loss, Mode, Owner, Proposal, Step, StoreErrorKind, Then,
-    Trouble, Turn, Waiter, YieldRequest,
+    ActorId, Answer, Claim, FencingToken, Holder, LockName, LockState, Loss, Mode, Owner, Proposal, Step,
+    StoreErrorKind, Then, Trouble, Turn, Waiter, YieldRequest,
 };
 
+use crate::call::{Call, word};
 use crate::error;
 use crate::keys::{Keys, Layout};
 use crate::redisson;
 use crate::scripts::Script;
-use crate::wire::{self, Value};
+use crate::wire::Value;
 
 /// What all keys start with that are no locks.
 pub(crate) const OWN_KEYS: &str = "fp:";
@@ -27,111 +28,11 @@ pub(crate) const ASKED: &str = "fp:asked:";
 /// Who holds what is no lock.
 const OTHER_KIND: &str = "another kind of lock";
 
-/// A call of a script: its keys and arguments, ready for the wire.
-pub(crate) struct Call {
-    /// `None`: a plain command, its name among the words.
-    pub(crate) script: Option<Script>,
-    pub(crate) keys: usize,
-    /// How many words, the keys among them.
-    pub(crate) count: usize,
-    pub(crate) words: Vec<u8>,
-    /// Where a word is put together.
-    draft: Vec<u8>,
-}
-
-/// What words are made of. Every step is put into words once for each node: `format!` was a tenth of a client's time.
-#[derive(Clone, Copy)]
-pub(crate) enum Part<'a> {
-    Text(&'a str),
-    Number(u64),
-}
-
-impl<'a> From<&'a str> for Part<'a> {
-    fn from(text: &'a str) -> Self {
-        Self::Text(text)
-    }
-}
-
-impl From<u64> for Part<'_> {
-    fn from(number: u64) -> Self {
-        Self::Number(number)
-    }
-}
-
-impl From<u32> for Part<'_> {
-    fn from(number: u32) -> Self {
-        Self::Number(number.into())
-    }
-}
-
-impl From<FencingToken> for Part<'_> {
-    fn from(token: FencingToken) -> Self {
-        Self::Number(token.as_u64())
-    }
-}
-
-/// A word of several parts, one behind the other.
-macro_rules! word {
-    ($($part:expr),+ $(,)?) => { &[$($crate::steps::Part::from($part)),+] as &[$crate::steps::Part<'_>] };
-}
-pub(crate) use word;
-
-impl Call {
-    fn new(script: Script, keys: &Keys, name: &str) -> Self {
-        let mut call = Self::empty(Some(script));
-        let (prefix, name) = (&*keys.prefix, &*keys.written(name));
-        call.key(word![prefix, name]);
-        call.key(word!["fp:fence:{", prefix, name, "}"]);
-        if !keys.clustered {
-            call.key(word![MARKER]);
-            return call;
-        }
-        // The marker is in another slot; the scripts ask for the time instead. The other keys are named though scripts
-        // know them: while a slot moves, a server refuses a step of which it lacks a key before the script has begun,
-        // and not in its middle. One of these is always lacking: there are readers or there is a writer.
-        call.key(word!["fp:line:{", prefix, name, "}"]);
-        call.key(word!["fp:readers:{", prefix, name, "}"]);
-        call
-    }
-
-    /// A script that knows the lock's own key only.
-    fn plain(script: Script, keys: &Keys, name: &str) -> Self {
-        let mut call = Self::empty(Some(script));
-        call.key(word![&*keys.prefix, &*keys.written(name)]);
-        call
-    }
-
-    pub(crate) fn empty(script: Option<Script>) -> Self {
-        Self { script, keys: 0, count: 0, words: Vec::with_capacity(512), draft: Vec::with_capacity(160) }
-    }
-
-    pub(crate) fn key(&mut self, word: &[Part<'_>]) {
-        self.keys += 1;
-        self.word(word);
-    }
-
-    fn word(&mut self, word: &[Part<'_>]) {
-        self.count += 1;
-        self.draft.clear();
-        for part in word {
-            match part {
-                Part::Text(text) => self.draft.extend_from_slice(text.as_bytes()),
-                Part::Number(number) => wire::write_number(&mut self.draft, *number),
-            }
-        }
-        wire::write_bytes(&mut self.words, &self.draft);
-    }
-
-    pub(crate) fn words<const N: usize>(mut self, words: [&[Part<'_>]; N]) -> Self {
-        words.into_iter().for_each(|word| self.word(word));
-        self
-    }
-}
-
 /// What the node's replies are read with.
 #[derive(Clone, Copy)]
 pub(crate) enum Meaning {
     Acquire(FencingToken),
+    AcquireAll,
     Renew,
     /// The other claim, if one goes with it, asks for this token.
     Release(FencingToken),
@@ -183,7 +84,12 @@ pub(crate) fn refused(keys: &Keys, step: &Step) -> Option<Trouble> {
 
 /// With an empty prefix, a lock could have the name of a key of ours.
 fn reserved(keys: &Keys, step: &Step) -> Option<Trouble> {
-    if !OWN_KEYS.starts_with(&keys.prefix) || !keys.lock(step.name()?.as_str()).starts_with(OWN_KEYS) {
+    let is_reserved = |name: &LockName| keys.lock(name.as_str()).starts_with(OWN_KEYS);
+    let any_is = match step {
+        Step::AcquireAll { parts } => parts.iter().any(|part| is_reserved(&part.claim.name)),
+        one => one.name().is_some_and(is_reserved),
+    };
+    if !OWN_KEYS.starts_with(&keys.prefix) || !any_is {
         return None;
     }
     let message =
@@ -250,7 +156,29 @@ pub(crate) fn call(keys: &Keys, inbox: &str, clock: FencingToken, step: &Step) -
             ]);
             (call, Meaning::Acquire(token))
         }
-        Step::Renew { claim, token } => {
+        Step::AcquireAll { parts } => {
+            let mut call = Call::several(Script::AcquireAll, keys, parts.iter().map(|part| part.claim.name.as_str()));
+            for part in &**parts {
+                let (claim, token) = (&part.claim, proposed(part.token));
+                let (owner, actor) = (claim.owner.expose(), actor(claim));
+                call.word(word![
+                    &*owner,
+                    "|",
+                    token,
+                    "|",
+                    part.attempt,
+                    &*actor,
+                    "|",
+                    since(claim),
+                    "|",
+                    &*claim.label
+                ]);
+                call.word(word![token]);
+                call.word(word![millis(claim.kept_for())]);
+            }
+            (call, Meaning::AcquireAll)
+        }
+        Step::Renew { claim, token, pass } => {
             let owner = claim.owner.expose();
             let mut call = Call::new(Script::Renew, keys, claim.name.as_str());
             call.key(word![&*owned(REVOKED, keys, claim.name.as_str()), &*owner]);
@@ -261,6 +189,7 @@ pub(crate) fn call(keys: &Keys, inbox: &str, clock: FencingToken, step: &Step) -
                 word!["0", &*actor(claim), "|", since(claim), "|", &*claim.label],
                 word![millis(claim.kept_for())],
                 word![mode(claim)],
+                word![pass.map_or(0, |pass| proposed(pass).as_u64())],
             ]);
             (call, Meaning::Renew)
         }
@@ -345,7 +274,16 @@ pub(crate) fn read(meaning: Meaning, name: &str, reply: &Value) -> Read {
     let odd = || Read::Trouble(Trouble::new(StoreErrorKind::Unexpected, format!("an odd reply: {reply:?}")));
     match (meaning, reply) {
         (_, Value::Error(text)) => Read::Trouble(error::trouble(text)),
-        (Meaning::Acquire(_) | Meaning::Renew | Meaning::Evict | Meaning::Ask, Value::Number(-1)) => Read::Untrusted,
+        (
+            Meaning::Acquire(_) | Meaning::AcquireAll | Meaning::Renew | Meaning::Evict | Meaning::Ask,
+            Value::Number(-1),
+        ) => Read::Untrusted,
+        (Meaning::AcquireAll, Value::Number(0)) => Read::Answer(Answer::NotAll),
+        (Meaning::AcquireAll, Value::Array(parts)) => {
+            let token = |part: &Value| FencingToken::from_number(u64::try_from(part.number()?).ok()?);
+            let tokens: Option<Vec<FencingToken>> = parts.iter().map(token).collect();
+            tokens.map_or_else(odd, |tokens| Read::Answer(Answer::AllGranted { tokens }))
+        }
         (Meaning::Acquire(token), Value::Number(1) | Value::Text(_)) => Read::Answer(Answer::Granted { token }),
         (Meaning::Acquire(_), Value::Number(0) | Value::Null) => {
             Read::Answer(Answer::Held { holder: None, last: None })

@@ -228,3 +228,37 @@ fn a_link_that_fell_silent_is_replaced() {
     guard.release().block().expect("released");
     assert!(value(&place.servers[0], "x").is_none());
 }
+
+/// How many scripts a server has run.
+fn scripts_run(server: &Server<Redis>) -> u64 {
+    let stats = server.ask(&["INFO", "commandstats"]);
+    let calls = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
+    calls.map_or(0, |calls| calls.split(',').next().expect("a number").parse().expect("a number"))
+}
+
+#[test]
+fn several_free_names_are_one_script_on_every_server_and_a_held_one_changes_nothing() {
+    for place in [Place::one(), Place::quorum(3)] {
+        let (locks, other) = (place.linked("one"), place.linked("other"));
+        let names: Vec<String> = (0..20).map(|number| format!("name {number}")).collect();
+        until("every server has done all that went before", || {
+            let done = |server| ["linked one", "linked other"].iter().all(|name| value(server, name).is_none());
+            place.servers.iter().all(done)
+        });
+        let before: Vec<u64> = place.servers.iter().map(scripts_run).collect();
+        let all = locks.all_of(names.clone()).ttl(TTL).acquire().block().expect("free");
+        names.iter().for_each(|name| place.until_all_have(name));
+        let after: Vec<u64> = place.servers.iter().map(scripts_run).collect();
+        assert!(after.iter().zip(&before).all(|(after, before)| after - before == 1), "{before:?} {after:?}");
+        for (name, token) in all.tokens() {
+            assert!(place.servers.iter().all(|server| fence(server, name) == token.as_u64()), "{name}");
+        }
+        let tokens = all.tokens().clone();
+        all.release().block().expect("released");
+        let held = other.lock("name 7").ttl(TTL).acquire().block().expect("free");
+        assert!(locks.all_of(names.clone()).ttl(TTL).try_acquire().block().expect("an answer").is_none());
+        held.release().block().expect("released");
+        let all = locks.all_of(names).ttl(TTL).wait_at_most(PATIENCE).acquire().block().expect("free in the end");
+        assert!(all.tokens().iter().all(|(name, token)| *token > tokens[name]));
+    }
+}

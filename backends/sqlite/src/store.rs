@@ -67,6 +67,7 @@ impl Store for Sqlite {
             mints: true,
             queues: true,
             tells: false,
+            together: true,
             survives_restart: true,
             smallest_ttl: TTL_MIN,
             largest_ttl: None,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fencepost_core::store::table::{self, Now, Shelf};
 use fencepost_core::store::{
-    AlarmId, Answer, Claim, Clock, Event, FencingToken, LockName, LockState, Moment, Owner, Step, StoreErrorKind,
+    AlarmId, Answer, Claim, Clock, Event, FencingToken, LockName, LockState, Moment, Owner, Part, Step, StoreErrorKind,
     Trouble,
 };
 use rusqlite::{Connection, Transaction, TransactionBehavior, named_params};
@@ -145,6 +145,9 @@ impl Worker {
             let answer = match &job.step {
                 _ if self.is_late(job, now.moment) => Err(too_late()),
                 step if only_reads(step) => Ok(view(&transaction, step, now, now_ms).map_err(said)?),
+                Step::AcquireAll { parts } => {
+                    Ok(self.acquire_all(&transaction, parts, now, now_ms, &mut outcome.told).map_err(said)?)
+                }
                 step => self.apply(&transaction, step, now, now_ms, &mut outcome.told).map_err(said)?,
             };
             outcome.answers.push(answer);
@@ -177,6 +180,32 @@ impl Worker {
         }
         all_told.extend(told.into_iter().map(|told| (name.clone(), told)));
         Ok(answer)
+    }
+
+    /// Looks at all before it takes the first: the transaction has other steps too.
+    fn acquire_all(
+        &mut self,
+        connection: &Connection,
+        parts: &[Part],
+        now: Now,
+        now_ms: i64,
+        told: &mut Vec<(LockName, Told)>,
+    ) -> rusqlite::Result<Answer> {
+        for part in parts {
+            let access = Access::Write { wake: &mut self.wake, told: &mut Vec::new() };
+            let mut shelf = SqlShelf { connection, name: &part.claim.name, moment: now.moment, now_ms, access };
+            if !table::would_grant(&mut shelf, part, now)? {
+                return Ok(Answer::NotAll);
+            }
+        }
+        let mut tokens = Vec::with_capacity(parts.len());
+        for part in parts {
+            match self.apply(connection, &part.alone(), now, now_ms, told)? {
+                Ok(Answer::Granted { token }) => tokens.push(token),
+                unexpected => unreachable!("BUG: it would have been granted: {unexpected:?}"),
+            }
+        }
+        Ok(Answer::AllGranted { tokens })
     }
 
     /// Looks at locks that were hinted at or whose holder's time is over, for those who listen here.

@@ -2,70 +2,29 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader, Lines, Read, Write};
-use std::process::{ChildStdin, ChildStdout, Command, Stdio};
+use std::fs;
 use std::time::{Duration, Instant};
-use std::{env, fs};
 
 use common::Place;
 use fencepost_core::{Blocking, Locks};
+use fencepost_testkit::process::{Other, await_leave, role, say};
+use fencepost_testkit::queue::{self, Order};
 
-const ROLE: &str = "FENCEPOST_TEST_ROLE";
-const FILE: &str = "FENCEPOST_TEST_FILE";
 const WRITERS: usize = 50;
 const ROUNDS: usize = 10;
 
-/// This very program, run again in a role.
-struct Other {
-    process: std::process::Child,
-    said: Lines<BufReader<ChildStdout>>,
-    stdin: Option<ChildStdin>,
-}
-
-impl Other {
-    fn start(place: &Place, role: &str) -> Self {
-        let mut command = Command::new(env::current_exe().expect("this program"));
-        command.args(["--exact", "in_another_process", "--nocapture"]).env(ROLE, role).env(FILE, place.file());
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut process = command.spawn().expect("starts");
-        let said = BufReader::new(process.stdout.take().expect("piped")).lines();
-        let stdin = process.stdin.take();
-        Self { process, said, stdin }
-    }
-
-    /// Waits until it has said this.
-    fn says(&mut self, word: &str) {
-        let heard = self.said.by_ref().map_while(Result::ok).any(|line| line.ends_with(word));
-        assert!(heard, "the other process ended before it said {word:?}");
-    }
-
-    /// Lets it go on to its end.
-    fn finish(mut self) {
-        self.stdin.take();
-        assert!(self.process.wait().expect("ends").success());
-    }
-
-    /// `kill -9`.
-    fn kill(&mut self) {
-        self.process.kill().expect("killed");
-        self.process.wait().expect("ends");
-    }
-}
-
-impl Drop for Other {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+fn start(place: &Place, role: &str) -> Other {
+    Other::start(role, &place.file())
 }
 
 /// Not a test of its own: what the other processes run.
 #[test]
 fn in_another_process() {
-    let (Ok(role), Ok(file)) = (env::var(ROLE), env::var(FILE)) else { return };
+    let Some((role, file)) = role() else { return };
     let locks = fencepost_sqlite::connect(&file).block().expect("opens");
     match role.as_str() {
         "holds" => hold(&locks),
+        "waits" => queue::stand_in_line(&locks),
         "counts" => (0..ROUNDS).for_each(|_| count(&locks, &file)),
         role => unreachable!("BUG: no role {role}"),
     }
@@ -75,7 +34,7 @@ fn in_another_process() {
 fn hold(locks: &Locks) {
     let guard = locks.lock("a").ttl(Duration::from_secs(1)).wait_forever().acquire().block().expect("my turn");
     say("holds");
-    let _ = std::io::stdin().read(&mut [0]);
+    await_leave();
     guard.release().block().expect("released");
 }
 
@@ -88,11 +47,6 @@ fn count(locks: &Locks, file: &str) {
     guard.release().block().expect("released");
 }
 
-fn say(word: &str) {
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "{word}").and_then(|()| out.flush()).expect("heard");
-}
-
 #[test]
 fn a_release_wakes_the_waiter_of_another_process_at_once() {
     let place = Place::new();
@@ -100,7 +54,7 @@ fn a_release_wakes_the_waiter_of_another_process_at_once() {
     let mut took: Vec<Duration> = Vec::new();
     for _ in 0..5 {
         let guard = locks.lock("a").wait_forever().acquire().block().expect("my turn");
-        let mut other = Other::start(&place, "holds");
+        let mut other = start(&place, "holds");
         place.await_waiters("a", 1);
         guard.release().block().expect("released");
         let began = Instant::now();
@@ -118,9 +72,9 @@ fn a_waiter_that_was_killed_is_passed_over_at_once() {
     let place = Place::new();
     let locks = place.connect();
     let guard = locks.lock("a").ttl(Duration::from_secs(60)).acquire().block().expect("free");
-    let mut first = Other::start(&place, "holds");
+    let mut first = start(&place, "holds");
     place.await_waiters("a", 1);
-    let mut second = Other::start(&place, "holds");
+    let mut second = start(&place, "holds");
     place.await_waiters("a", 2);
     first.kill();
     guard.release().block().expect("released");
@@ -131,10 +85,29 @@ fn a_waiter_that_was_killed_is_passed_over_at_once() {
 }
 
 #[test]
+fn a_waiter_that_is_killed_is_passed_over_at_each_place() {
+    let place = Place::new();
+    queue::a_waiter_that_is_killed_is_passed_over_at_each_place(&place.connect(), Order::Strict, || {
+        start(&place, "waits")
+    });
+}
+
+#[test]
+fn a_waiter_that_is_killed_with_the_lock_in_its_hands_costs_its_place_at_most() {
+    let place = Place::new();
+    let start = || start(&place, "waits");
+    queue::a_waiter_that_is_killed_with_the_lock_in_its_hands_costs_its_place_at_most(
+        &place.connect(),
+        Order::Strict,
+        start,
+    );
+}
+
+#[test]
 fn the_lock_of_a_killed_holder_is_free_when_its_lease_ends_and_not_before() {
     let place = Place::new();
     let locks = place.connect();
-    let mut holder = Other::start(&place, "holds");
+    let mut holder = start(&place, "holds");
     holder.says("holds");
     let (told, tells) = std::sync::mpsc::channel();
     let waiting = locks.clone();
@@ -157,7 +130,7 @@ fn the_lock_of_a_killed_holder_is_free_when_its_lease_ends_and_not_before() {
 fn fifty_processes_count_together_without_an_error() {
     let place = Place::new();
     fs::write(place.path("locks.db.counter"), "0").expect("written");
-    let others: Vec<Other> = (0..WRITERS).map(|_| Other::start(&place, "counts")).collect();
+    let others: Vec<Other> = (0..WRITERS).map(|_| start(&place, "counts")).collect();
     others.into_iter().for_each(Other::finish);
     let counted = fs::read_to_string(place.path("locks.db.counter")).expect("read");
     assert_eq!(counted, (WRITERS * ROUNDS).to_string());

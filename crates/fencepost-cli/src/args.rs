@@ -29,8 +29,9 @@ The command finds in its environment:
   FENCEPOST_SLOT        with --permits: the number of its permit, from 0; of several, as their tokens and secrets are,
                         separated by commas
   FENCEPOST_ACTOR       on whose behalf: a nested run waits for the same one, so that deadlocks can be seen
-  FENCEPOST_HELD        all locks held by outer runs: a nested run of one of them starts its command at once, under the
-                        outer run's lease, if the store still shows that hold; permits are not entered again
+  FENCEPOST_HELD        all locks and permits held by outer runs: a nested run of one of them starts its command at
+                        once, under the outer run's lease, if the store still shows that hold; one that wants more
+                        permits than outer runs have is refused
 
 On loss the command's process group gets SIGTERM, and SIGKILL before the lease ends; then so does every process below
 it. Durations: 30s, 5m, 1h30m, 250ms; a bare number is seconds.";

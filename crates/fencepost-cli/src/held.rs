@@ -1,7 +1,7 @@
 //! What the command of a `run` is told by its environment, and what a nested `run` reads from it.
 //!
-//! `FENCEPOST_HELD` is `name=token` for each lock of the outer runs, joined by commas, names percent-encoded; it holds
-//! no secret. A token is granted once, so a store that shows a holder with exactly this token is the store of the outer
+//! `FENCEPOST_HELD` is `name=token` for each lock of the outer runs, joined by commas, names percent-encoded; a permit is
+//! the lock `NAME/permit#SLOT`. It holds no secret. A token is granted once, so a store that shows a holder with exactly this token is the store of the outer
 //! run, however its URL is spelled, and the outer run still holds the lock.
 
 use fencepost::{Actor, ActorId, Blocking, Locks, StoreError};
@@ -33,7 +33,9 @@ struct Entry {
 /// A hold that an outer run keeps.
 #[derive(Clone, Debug)]
 pub(crate) struct OuterHold {
+    /// Those of several permits are joined by commas.
     pub(crate) token: String,
+    pub(crate) slot: Option<String>,
     pub(crate) shared: bool,
     /// Known only if no other run lies between.
     pub(crate) owner: Option<String>,
@@ -47,7 +49,7 @@ pub(crate) struct Told {
     pub(crate) token: String,
     pub(crate) owner: Option<String>,
     pub(crate) expires_at: Option<String>,
-    /// Permits of a semaphore, which no run inside enters again.
+    /// Permits of a semaphore, joined by commas as their tokens are.
     pub(crate) slot: Option<String>,
 }
 
@@ -59,21 +61,32 @@ impl Held {
 
     /// The outer hold of this lock, if it is still there.
     pub(crate) fn find(&self, name: &str, locks: &Locks) -> Result<Option<OuterHold>, StoreError> {
+        Ok(self.held(name, locks)?.map(|(token, shared)| OuterHold::new(token, None, shared)))
+    }
+
+    /// The permits of this semaphore that outer runs hold, of the first so many.
+    pub(crate) fn find_permits(&self, name: &str, permits: u32, locks: &Locks) -> Result<Vec<OuterHold>, StoreError> {
+        let slots = (0..permits).map(|slot| Ok((slot, self.held(&permit(name, slot), locks)?)));
+        let found = slots.filter_map(|found: Result<_, StoreError>| match found {
+            Ok((slot, Some((token, shared)))) => Some(Ok(OuterHold::new(token, Some(slot.to_string()), shared))),
+            Ok((_, None)) => None,
+            Err(error) => Some(Err(error)),
+        });
+        found.collect()
+    }
+
+    /// The token by which an outer run holds this lock, and whether it shares it.
+    fn held(&self, name: &str, locks: &Locks) -> Result<Option<(String, bool)>, StoreError> {
         let entries: Vec<&Entry> = self.0.iter().filter(|entry| entry.name == name).collect();
         if entries.is_empty() {
             return Ok(None);
         }
-        for holder in locks.inspect(name).block()?.holders {
-            let Some(token) = holder.token else { continue };
-            let token = if holder.shared { format!("r{token}") } else { token.to_string() };
-            if entries.iter().any(|entry| entry.token == token) {
-                let innermost = std::env::var(TOKEN).is_ok_and(|innermost| innermost == token);
-                let told = |variable| innermost.then(|| std::env::var(variable).ok()).flatten();
-                let (owner, expires_at) = (told(OWNER), told(EXPIRES_AT));
-                return Ok(Some(OuterHold { token, shared: holder.shared, owner, expires_at }));
-            }
-        }
-        Ok(None)
+        let holders = locks.inspect(name).block()?.holders.into_iter().filter_map(|holder| {
+            let token = holder.token?;
+            Some((if holder.shared { format!("r{token}") } else { token.to_string() }, holder.shared))
+        });
+        let mut ours = holders.filter(|(token, _)| entries.iter().any(|entry| entry.token == *token));
+        Ok(ours.next())
     }
 
     fn with(&self, name: &str, token: &str) -> Self {
@@ -98,17 +111,43 @@ impl std::fmt::Display for Held {
     }
 }
 
+/// The lock behind a permit.
+fn permit(semaphore: &str, slot: impl std::fmt::Display) -> String {
+    format!("{semaphore}/permit#{slot}")
+}
+
 impl OuterHold {
+    fn new(token: String, slot: Option<String>, shared: bool) -> Self {
+        let innermost = std::env::var(TOKEN).is_ok_and(|innermost| innermost == token);
+        let told = |variable| innermost.then(|| std::env::var(variable).ok()).flatten();
+        let (owner, expires_at) = (told(OWNER), told(EXPIRES_AT));
+        Self { token, slot, shared, owner, expires_at }
+    }
+
+    /// Several permits as one hold.
+    pub(crate) fn together(permits: &[Self]) -> Self {
+        let joined = |parts: Vec<&str>| parts.join(",");
+        let token = joined(permits.iter().map(|permit| &*permit.token).collect());
+        let slot = joined(permits.iter().filter_map(|permit| permit.slot.as_deref()).collect());
+        Self::new(token, Some(slot), false)
+    }
+
     pub(crate) fn told(&self, name: &str) -> Told {
-        let Self { token, owner, expires_at, .. } = self.clone();
-        Told { name: name.to_owned(), token, owner, expires_at, slot: None }
+        let Self { token, slot, owner, expires_at, .. } = self.clone();
+        Told { name: name.to_owned(), token, owner, expires_at, slot }
     }
 }
 
 impl Told {
     /// Every variable with its value; `None`: it must not be there.
     pub(crate) fn variables(&self, held: &Held, actor: &Actor) -> [(&'static str, Option<String>); 7] {
-        let held = if self.slot.is_some() { held.clone() } else { held.with(&self.name, &self.token) };
+        let held = match &self.slot {
+            None => held.with(&self.name, &self.token),
+            Some(slots) => {
+                let permits = slots.split(',').zip(self.token.split(','));
+                permits.fold(held.clone(), |held, (slot, token)| held.with(&permit(&self.name, slot), token))
+            }
+        };
         [
             (LOCK, Some(self.name.clone())),
             (TOKEN, Some(self.token.clone())),

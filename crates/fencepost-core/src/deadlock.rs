@@ -1,13 +1,15 @@
 //! Who waits for whom, and where that closes a circle. Pure: it works on what can be seen of the locks.
 //!
 //! An actor waits for every holder that excludes it, and in a fair line for everybody before it who excludes it. A cycle
-//! of such waits ends only when somebody gives up.
+//! of such waits ends only when somebody gives up. Whoever stands in the lines of several permits of a semaphore waits
+//! for any of them: only if none can come free is that a wait at all.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::time::Duration;
 
 use crate::actor::ActorId;
+use crate::name::semaphore_of;
 use crate::state::{Holder, LockState};
 use crate::token::FencingToken;
 
@@ -37,7 +39,7 @@ pub(crate) type Cycle = Vec<Wait>;
 
 impl<'a> Waits<'a> {
     pub(crate) fn seen_in(states: &'a [LockState]) -> Self {
-        let mut by_actor: BTreeMap<ActorId, Vec<Wait>> = BTreeMap::new();
+        let (mut by_actor, mut order): (BTreeMap<ActorId, Vec<Wait>>, Vec<ActorId>) = Default::default();
         for (lock, state) in states.iter().enumerate() {
             for (place, waiter) in state.waiters.iter().enumerate() {
                 let Some(by) = waiter.actor else { continue };
@@ -48,12 +50,57 @@ impl<'a> Waits<'a> {
                 let before = state.waiters[..place].iter().filter(|other| excludes(other.shared));
                 // Two waits of one actor do not wait for each other: the first ends, then the second.
                 let before = before.filter_map(|other| other.actor).filter(|other| *other != by);
+                order.push(by);
                 by_actor.entry(by).or_default().extend(holders.chain(before.map(|other| wait(other, None))));
             }
         }
         // Rather told by who holds than by who is before us.
         by_actor.values_mut().for_each(|waits| waits.sort_by_key(|wait| wait.token.is_none()));
-        Self { states, by_actor }
+        let mut waits = Self { states, by_actor };
+        if states.iter().any(|state| semaphore_of(&state.name).is_some()) {
+            waits.keep_the_stuck(order);
+        }
+        waits
+    }
+
+    /// Forgets everybody who may go on without one of the others giving up. `order` is that of the lines, so that a
+    /// line is through in one pass.
+    fn keep_the_stuck(&mut self, mut order: Vec<ActorId>) {
+        let mut before = usize::MAX;
+        while self.by_actor.len() < before {
+            before = self.by_actor.len();
+            order.retain(|actor| {
+                let waits = self.by_actor.get(actor).map(|waits| self.in_vain(waits)).unwrap_or_default();
+                match waits.is_empty() {
+                    true => drop(self.by_actor.remove(actor)),
+                    false => drop(self.by_actor.insert(*actor, waits)),
+                }
+                self.by_actor.contains_key(actor)
+            });
+        }
+    }
+
+    /// Of one actor's waits, those that wait for somebody who is stuck; of a semaphore, only if that is so of every
+    /// permit it waits for.
+    fn in_vain(&self, waits: &[Wait]) -> Vec<Wait> {
+        let stuck: Vec<&Wait> = waits.iter().filter(|wait| self.by_actor.contains_key(&wait.on)).collect();
+        let blocked = |lock: usize| stuck.iter().any(|wait| wait.lock == lock);
+        let may_pass = |semaphore: &str, by: ActorId| {
+            let mut permits = self.states.iter().enumerate().filter(|(_, state)| {
+                semaphore_of(&state.name) == Some(semaphore) && state.waiters.iter().any(|it| it.actor == Some(by))
+            });
+            permits.any(|(lock, _)| !blocked(lock))
+        };
+        let in_vain = |wait: &&&Wait| match semaphore_of(&self.states[wait.lock].name) {
+            Some(semaphore) => !may_pass(semaphore, wait.by),
+            None => true,
+        };
+        stuck.iter().filter(in_vain).map(|wait| Wait::clone(wait)).collect()
+    }
+
+    /// Whether a cycle rests on somebody's wait for one of several.
+    pub(crate) fn has_choice(&self, cycle: &Cycle) -> bool {
+        cycle.iter().any(|wait| semaphore_of(&self.states[wait.lock].name).is_some())
     }
 
     /// Cycles that together have every actor that waits for itself, each as short as can be.
@@ -63,9 +110,12 @@ impl<'a> Waits<'a> {
             if known.contains(actor) {
                 continue;
             }
-            if let Some(cycle) = self.cycle_of(*actor, |_| true) {
-                known.extend(cycle.iter().map(|wait| wait.by));
-                cycles.push(self.turned_to_first_name(cycle));
+            // Somebody who only stands in line between two of them closes a longer cycle, which is over when it gives
+            // up: each is told of by its own, the shortest, which is not.
+            for wait in self.cycle_of(*actor, |_| true).into_iter().flatten() {
+                if known.insert(wait.by) {
+                    cycles.extend(self.cycle_of(wait.by, |_| true).map(|cycle| self.turned_to_first_name(cycle)));
+                }
             }
         }
         // Whoever is between two of a cycle in line is in it too, over the same locks.
@@ -246,6 +296,42 @@ mod tests {
             let line = format!("{bystander}A");
             assert_eq!(found(&[lock("a", "A", "B"), lock("b", "B", &line)]), ["a b"], "{bystander}");
         }
+    }
+
+    #[test]
+    fn a_deadlock_lasts_when_one_who_only_stood_in_its_line_has_gone() {
+        for bystander in ["0", "Z"] {
+            let old = [lock("a", "A", "B"), lock("b", "B", &format!("{bystander}A"))];
+            let new = [lock("a", "A", "B"), lock("b", "B", "A")];
+            let (before, after) = (Waits::seen_in(&old), Waits::seen_in(&new));
+            let lasting = before.cycles().iter().filter(|cycle| after.confirms(cycle, &before)).count();
+            assert_eq!(lasting, 1, "{bystander}");
+        }
+    }
+
+    #[test]
+    fn who_waits_for_any_of_several_permits_is_stuck_only_if_every_holder_is() {
+        let (one, other) = ("s/permit#0", "s/permit#1");
+        // `A` has a lock and wants a permit; of those who have one, `B` wants the lock and `C` works.
+        let works = [lock("a", "A", "B"), lock(one, "B", "A"), lock(other, "C", "A")];
+        assert!(found(&works).is_empty(), "C lets its permit go");
+        let waits = [lock("a", "A", "BC"), lock(one, "B", "A"), lock(other, "C", "A")];
+        assert!(!found(&waits).is_empty(), "nobody lets go");
+        let unknown = [lock("a", "A", "B"), lock(one, "B", "A"), lock(other, "", "A")];
+        assert!(found(&unknown).is_empty(), "who is not known may let go");
+        // Behind it at the gate waits one who holds what a holder wants.
+        let gate = lock("s/permit#line", "A", "D");
+        let behind = [lock("d", "D", "BC"), lock(one, "B", "A"), lock(other, "C", "A"), gate.clone()];
+        assert!(!found(&behind).is_empty(), "the gate never opens");
+        let behind = [lock("d", "D", "B"), lock(one, "B", "A"), lock(other, "C", "A"), gate];
+        assert!(found(&behind).is_empty(), "the gate opens when C lets go");
+    }
+
+    #[test]
+    fn who_has_all_permits_and_wants_one_more_waits_for_ever() {
+        assert_eq!(found(&[lock("s/permit#0", "A", "A")]), ["s/permit#0"]);
+        assert!(!found(&[lock("s/permit#0", "A", "A"), lock("s/permit#1", "A", "A")]).is_empty());
+        assert!(found(&[lock("s/permit#0", "A", "A"), lock("s/permit#1", "B", "A")]).is_empty());
     }
 
     #[test]

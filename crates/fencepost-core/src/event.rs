@@ -63,6 +63,8 @@ pub enum EventKind {
         /// Until validity ends.
         remaining: Duration,
     },
+    /// The hold is a reader's from here on: other readers may come in.
+    Downgraded,
     /// Somebody asks for the lock: once per request.
     YieldRequested(YieldRequest),
     /// The hold ended unasked.

@@ -242,6 +242,36 @@ impl Guard {
     pub fn token(&self) -> FencingToken {
         self.grant
     }
+
+    /// From writer to reader without letting go: nobody writes in between, and readers who come next may come in at
+    /// once. The number of the token stays; as a reader's it is good for no write.
+    ///
+    /// Resolves when the store, of several nodes a majority, has heard of it. If none has in time, the guard is a
+    /// reader's all the same; the store may keep readers out until one of the next renewals, which go on telling it.
+    ///
+    /// Where other holds of the same [actor](crate::Lock::by) write, its lease stays a writer's until the last of them
+    /// ends or is downgraded.
+    ///
+    /// ```
+    /// # use fencepost_core::{Blocking, store};
+    /// # let locks = store::connect(|at| Ok(vec![store::Memory::new(at.clock)])).block()?;
+    /// let writer = locks.lock("prices").acquire().block()?;
+    /// let reader = writer.downgrade().block()?;
+    /// assert!(locks.lock("prices").shared().try_acquire().block()?.is_some());
+    /// assert!(locks.lock("prices").try_acquire().block()?.is_none());
+    /// # drop(reader);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Cancel safety
+    /// Dropped, it releases the lock, as dropping the guard does.
+    ///
+    /// # Errors
+    /// [`Lost`] if the hold was lost before; the guard is gone then.
+    pub async fn downgrade(self) -> Result<Guard<SharedToken>, Lost> {
+        let Shares::One(share) = self.shares else { unreachable!("BUG: a single lock has one share") };
+        Ok(Guard::single(share.downgraded().await?, SharedToken::new(self.grant)))
+    }
 }
 
 impl Guard<SharedToken> {

@@ -68,7 +68,7 @@ impl Locks {
     /// Several locks at once, all or nothing, in one time budget: no order to remember, and no deadlock with others who
     /// take theirs so. 1 to 256 names, each once.
     ///
-    /// All are tried at once. If one is held, the others of a higher name are given back, and the rest is taken in the
+    /// All are tried at once, with one request where one server has them all. If one is held, the others of a higher name are given back, and the rest is taken in the
     /// order of names. With an [actor](Lock::by), names that it holds already are entered again.
     ///
     /// ```
@@ -155,7 +155,8 @@ impl Locks {
     ///
     /// What is told has lasted over two looks, so it is no coincidence of two pictures. Of other processes the first
     /// waiter of each lock is seen, and none without a place in line ([`unfair`](Lock::unfair),
-    /// [`unfenced`](Lock::unfenced)); of this connection all are.
+    /// [`unfenced`](Lock::unfenced)); of this connection all are. Whoever waits for a permit is in a deadlock only if
+    /// all who have one are; of one that wants several, not every deadlock is seen.
     ///
     /// It asks for every lock that somebody waits for. On Redis that is a `SCAN` over all keys of the database on every
     /// node, in steps of 1000 keys: about a second for a million keys, and other commands run in between.

@@ -33,15 +33,12 @@ impl LockName {
     /// A name that a user gave: the locks behind a semaphore have names of their own.
     pub(crate) fn of_user(name: impl AsRef<str>) -> Result<Self, Invalid> {
         let name = Self::new(name)?;
-        let ending = name.as_str().rsplit_once(PERMIT).map(|(_, ending)| ending);
-        let is_permit = |ending: &str| !ending.is_empty() && ending.bytes().all(|byte| byte.is_ascii_digit());
-        match ending {
-            Some(ending) if ending == GATE || is_permit(ending) => {
-                let cure = "it names a part of a semaphore: use `semaphore` for that, else another ending";
-                Err(Invalid::new("name", name.as_str(), cure))
-            }
-            _ => Ok(name),
+        let is_gate = name.as_str().rsplit_once(PERMIT).is_some_and(|(_, ending)| ending == GATE);
+        if is_gate || semaphore_of(name.as_str()).is_some() {
+            let cure = "it names a part of a semaphore: use `semaphore` for that, else another ending";
+            return Err(Invalid::new("name", name.as_str(), cure));
         }
+        Ok(name)
     }
 
     /// The lock behind one permit of a semaphore.
@@ -67,6 +64,13 @@ impl LockName {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// The semaphore of which this lock is a permit.
+pub(crate) fn semaphore_of(lock: &str) -> Option<&str> {
+    let (semaphore, slot) = lock.rsplit_once(PERMIT)?;
+    let is_permit = !slot.is_empty() && slot.bytes().all(|byte| byte.is_ascii_digit());
+    is_permit.then_some(semaphore)
 }
 
 impl fmt::Display for LockName {

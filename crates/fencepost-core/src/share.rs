@@ -4,26 +4,29 @@ use std::future::poll_fn;
 use std::sync::Arc;
 
 use crate::bell::Bell;
-use crate::error::{AcquireError, ReleaseOutcome, StoreError};
+use crate::error::{AcquireError, Lost, ReleaseOutcome, StoreError};
 use crate::quorum::{Course, Entry, Patience, Quorum, Stay, Terms, acquired};
-use crate::store::Claim;
+use crate::store::{Claim, Mode};
 use crate::token::FencingToken;
 
 /// Ends when dropped, also before it was granted: what makes acquiring cancel-safe.
 pub(crate) struct Share {
     pub(crate) course: Arc<Course>,
     stay: Option<Arc<Stay>>,
+    /// Of this hold; the lease it rests on may be a writer's all the same.
+    mode: Mode,
     ended: bool,
 }
 
 impl Share {
     /// A lease that nobody else rests on.
     pub(crate) fn alone(course: Arc<Course>) -> Self {
-        Self { course, stay: None, ended: false }
+        let mode = course.claim.mode;
+        Self { course, stay: None, mode, ended: false }
     }
 
-    fn of(stay: Arc<Stay>) -> Self {
-        Self { course: stay.course.clone(), stay: Some(stay), ended: false }
+    fn of(stay: Arc<Stay>, mode: Mode) -> Self {
+        Self { course: stay.course.clone(), stay: Some(stay), mode, ended: false }
     }
 
     /// Asks the store, whatever the claim's actor has.
@@ -35,17 +38,18 @@ impl Share {
     /// Enters what the claim's actor has, and asks the store for what it has not.
     pub(crate) async fn enter(quorum: &Arc<Quorum>, claim: Claim, terms: Terms) -> Result<Self, AcquireError> {
         let Some(actor) = claim.actor else { return Self::ask(quorum, claim, terms).await };
+        let mode = claim.mode;
         let mut wanted = (claim, terms);
         loop {
             match quorum.stays.enter(quorum, actor, wanted.0, wanted.1)? {
                 Entry::First(stay) => {
-                    let share = Self::of(stay);
+                    let share = Self::of(stay, mode);
                     share.course.begin();
                     return share.granted().await;
                 }
                 Entry::Again(stay, unused) => {
                     let patience = unused.1.patience;
-                    match Self::of(stay).joined(patience).await {
+                    match Self::of(stay, mode).joined(patience).await {
                         // Whom we joined would wait no longer. We would.
                         Err(AcquireError::Busy { .. }) if patience.waits() && !patience.is_over(quorum.clock.now()) => {
                             wanted = *unused;
@@ -59,6 +63,19 @@ impl Share {
                 }
             }
         }
+    }
+
+    /// What can be entered without waiting: what the claim's actor has, or a claim that is to be begun.
+    pub(crate) fn enrol(quorum: &Arc<Quorum>, claim: Claim, terms: Terms) -> Result<Try, AcquireError> {
+        let Some(actor) = claim.actor else {
+            let course = Course::enrol(quorum, claim, terms).ok_or(AcquireError::ShuttingDown)?;
+            return Ok(Try { share: Self::alone(course), is_new: true });
+        };
+        let mode = claim.mode;
+        Ok(match quorum.stays.enter(quorum, actor, claim, terms)? {
+            Entry::First(stay) => Try { share: Self::of(stay, mode), is_new: true },
+            Entry::Again(stay, _) => Try { share: Self::of(stay, mode), is_new: false },
+        })
     }
 
     async fn granted(self) -> Result<Self, AcquireError> {
@@ -95,6 +112,16 @@ impl Share {
         }
     }
 
+    /// Makes a writing hold a reading one, and the lease with it unless others of the actor write.
+    pub(crate) async fn downgraded(mut self) -> Result<Self, Lost> {
+        self.mode = Mode::Shared;
+        if self.stay.as_ref().is_none_or(Stay::downgrade) {
+            self.course.downgrade();
+            poll_fn(|context| self.course.poll_downgraded(context)).await?;
+        }
+        self.course.lost().map_or(Ok(self), Err)
+    }
+
     /// Ends this hold, and the lease with the last of them.
     pub(crate) async fn left(mut self) -> Result<ReleaseOutcome, StoreError> {
         match self.leave() {
@@ -109,7 +136,7 @@ impl Share {
             return None;
         }
         self.ended = true;
-        let left = self.stay.as_ref().map_or(0, Stay::leave);
+        let left = self.stay.as_ref().map_or(0, |stay| stay.leave(self.mode));
         if left == 0 {
             self.course.leave();
             return None;
@@ -125,6 +152,23 @@ impl Share {
         self.ended = true;
         self.stay.iter().for_each(Stay::close);
         self.course.abandon();
+    }
+}
+
+/// One of several that are tried at once.
+pub(crate) struct Try {
+    share: Share,
+    is_new: bool,
+}
+
+impl Try {
+    /// What has to be begun before anybody answers.
+    pub(crate) fn to_begin(&self) -> Option<Arc<Course>> {
+        self.is_new.then(|| self.share.course.clone())
+    }
+
+    pub(crate) async fn answer(self) -> Result<Share, AcquireError> {
+        if self.is_new { self.share.granted().await } else { self.share.joined(Patience::None).await }
     }
 }
 

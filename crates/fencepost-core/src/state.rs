@@ -17,7 +17,7 @@ pub struct LockState {
     pub holders: Vec<Holder>,
     /// Who is in line. Of one process only the first is here; the others wait behind it, inside the process.
     pub waiters: Vec<Waiter>,
-    /// The newest token the store has seen for this lock.
+    /// The newest token granted for this lock. Of nodes that vote: the newest that a majority may have granted.
     pub last_token: Option<FencingToken>,
 }
 

@@ -1,14 +1,15 @@
 //! A store between two bad networks: loses, delays and duplicates requests, answers and pushes, on a seed.
 
 use std::collections::BTreeMap;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use fencepost_core::FencingToken;
 use fencepost_core::store::{
-    Abilities, Alarm, Claim, Clock, Event, Listening, Mailbox, Moment, Post, Reply, Step, Store, StoreErrorKind,
-    Trouble,
+    self, Abilities, Alarm, Claim, Clock, Event, Listening, Mailbox, Moment, Opening, Post, Reply, Step, Store,
+    StoreError, StoreErrorKind, Trouble,
 };
+use fencepost_core::{Connect, FencingToken};
 
 use crate::dice::Dice;
 
@@ -23,6 +24,27 @@ pub struct Faults {
     pub delay: u32,
     /// The longest delay.
     pub delay_max: Duration,
+    /// Requests that arrive do so in the order sent, as a store that mints its tokens may ask for. Answers and pushes
+    /// may overtake each other all the same.
+    pub in_order: bool,
+    /// Requests arrive at once, all of them.
+    pub answers_only: bool,
+}
+
+impl Faults {
+    /// What the contract of a store holds under, whatever its network: answers come late, twice and in any order, and of a
+    /// minority of the nodes many never come. (Requests that are late or lost change what the next one finds.)
+    pub fn in_answers(node: usize, nodes: usize) -> Self {
+        let minority = nodes.div_ceil(2) - 1;
+        Self {
+            lose: if node < minority { 300 } else { 0 },
+            duplicate: 300,
+            delay: 400,
+            delay_max: Duration::from_millis(5),
+            answers_only: true,
+            in_order: false,
+        }
+    }
 }
 
 /// How the link to a node is.
@@ -57,6 +79,9 @@ struct State {
     link: Link,
     parcels: BTreeMap<(Moment, u64), Parcel>,
     numbers: u64,
+    /// How many requests are under way, and when the last of them arrives.
+    late_requests: usize,
+    last_arrival: Moment,
 }
 
 /// A message under way.
@@ -68,7 +93,8 @@ enum Parcel {
 impl<S: Store> Faulty<S> {
     /// Puts a bad network before a store. Time comes from the clock, chance from the seed.
     pub fn new(store: S, clock: Clock, seed: u64, faults: Faults) -> Self {
-        let state = State { dice: Dice::new(seed), faults, link: Link::Up, parcels: BTreeMap::new(), numbers: 0 };
+        let (dice, parcels, last_arrival) = (Dice::new(seed), BTreeMap::new(), Moment::from_nanos(0));
+        let state = State { dice, faults, link: Link::Up, parcels, numbers: 0, late_requests: 0, last_arrival };
         Self { inner: Arc::new(Inner { store, clock, state: Mutex::new(state) }) }
     }
 
@@ -93,6 +119,24 @@ impl<S: Store> Faulty<S> {
     }
 }
 
+/// Connects through these stores, each behind a network with [faults in its answers](Faults::in_answers).
+pub fn around(open: impl FnOnce(Clock) -> Opened + Send + 'static) -> Connect {
+    store::connect_async(move |Opening { clock, .. }| {
+        Box::pin(async move {
+            let stores = open(clock.clone()).await?;
+            let count = stores.len();
+            let behind = |(node, store)| {
+                let faulty = Faulty::new(store, clock.clone(), node as u64, Faults::in_answers(node, count));
+                Arc::new(faulty) as Arc<dyn Store>
+            };
+            Ok(stores.into_iter().enumerate().map(behind).collect())
+        })
+    })
+}
+
+/// Stores, once they are open.
+pub type Opened = Pin<Box<dyn Future<Output = Result<Vec<Arc<dyn Store>>, StoreError>> + Send>>;
+
 impl<S: Store> Inner<S> {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -111,6 +155,21 @@ impl<S: Store> Inner<S> {
             if dice.per_mille(faults.delay) { Duration::from_nanos(dice.below(nanos)) } else { Duration::ZERO }
         };
         (0..copies).map(|_| late(&mut state.dice)).collect()
+    }
+
+    /// How late a request arrives that may not overtake those before it.
+    fn behind_others(&self, late: Duration) -> Duration {
+        let mut state = self.state();
+        let (now, mut late) = (self.clock.now(), late);
+        if state.faults.in_order && state.late_requests > 0 {
+            let after = Duration::from_nanos(1);
+            late = late.max(state.last_arrival.since(now) + after);
+        }
+        if !late.is_zero() {
+            state.late_requests += 1;
+            state.last_arrival = state.last_arrival.max(now.plus(late));
+        }
+        late
     }
 
     fn dispatch(self: &Arc<Self>, parcels: impl Iterator<Item = (Duration, Parcel)>) {
@@ -157,7 +216,9 @@ impl<S: Store> Alarm for Inner<S> {
             let Some(first) = state.parcels.first_entry().filter(|first| first.key().0 <= now) else { return };
             let parcel = first.remove();
             drop(state);
+            let is_request = matches!(parcel, Parcel::Request(..));
             self.deliver(parcel);
+            self.state().late_requests -= usize::from(is_request);
         }
     }
 }
@@ -191,10 +252,12 @@ impl<S: Store> Store for Faulty<S> {
             Link::Refused => {
                 reply.answer(Err(Trouble::new(StoreErrorKind::Unreachable, "connection refused")));
             }
+            Link::Up | Link::Deaf if self.inner.state().faults.answers_only => {
+                self.inner.deliver(Parcel::Request(step, deadline, reply));
+            }
             Link::Up | Link::Deaf => {
-                let fate = self.inner.fate(false);
-                let copies = fate.into_iter();
-                self.inner.dispatch(copies.map(|late| (late, Parcel::Request(step.clone(), deadline, reply.clone()))));
+                let late = self.inner.fate(false).into_iter().map(|late| self.inner.behind_others(late));
+                self.inner.dispatch(late.map(|late| (late, Parcel::Request(step.clone(), deadline, reply.clone()))));
             }
         }
     }

@@ -2,11 +2,13 @@
 //!
 //! - [`mod@contract`]: the promises that every back end keeps, one named test each; [`contract!`] runs them all on one.
 //! - [`faulty`]: a store that loses, delays and duplicates, on a seed.
+//! - [`history`]: what processes noted of their turns, and what is wrong with it.
 //! - [`nodes`]: memory nodes that vote, with or without faults.
 //! - [`recorder`]: a store that writes down every step.
 //! - [`server`]: real servers on free ports, stopped when dropped; [`redis`]: Redis among them.
 //! - [`sentinels`]: a Redis master with replicas and sentinels; [`cluster`]: a Redis Cluster.
 //! - [`proxy`]: a wire to such a server that can be cut, slowed and made to lose what it carries.
+//! - [`process`]: this test program again, in a role; [`queue`]: a line of such processes, some of which are killed.
 //! - [`steps`]: single steps on a store, without the engine.
 //! - [`poll`]: futures polled by hand; [`wait`]: for something to be so.
 
@@ -14,9 +16,12 @@ pub mod cluster;
 pub mod contract;
 pub mod dice;
 pub mod faulty;
+pub mod history;
 pub mod nodes;
 pub mod poll;
+pub mod process;
 pub mod proxy;
+pub mod queue;
 pub mod recorder;
 pub mod redis;
 pub mod sentinels;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::redis::{Redis, SpeaksRedis, ask_on};
 use crate::server::{Recipe, Server};
-use crate::wait::until;
+use crate::wait::{PATIENCE, until};
 
 /// The name that the sentinels know the master by.
 pub const MASTER: &str = "main";
@@ -171,6 +171,30 @@ impl Sentinels {
         self.until_moved_from(before);
     }
 
+    /// The same as whoever plans it does it: writing rests until the replicas have everything, so that nothing is lost.
+    ///
+    /// # Panics
+    /// If it does not come to that.
+    pub fn fail_over_in_order(&self) {
+        let before = &self.servers[self.master()];
+        before.ask(&["CLIENT", "PAUSE", &PATIENCE.as_millis().to_string(), "WRITE"]);
+        // Heartbeats go on being counted: what was written by now is what matters.
+        let offsets = |mark: &str| -> Vec<u64> {
+            let picture = before.ask(&["INFO", "replication"]);
+            picture.split(mark).skip(1).filter_map(|rest| digits(rest).parse().ok()).collect()
+        };
+        let written = offsets("master_repl_offset:")[0];
+        until("the replicas have everything", || {
+            let received = offsets("offset=");
+            received.len() == 2 && received.iter().all(|offset| *offset >= written)
+        });
+        self.fail_over();
+        // What the sentinels tell it to do rests as well; and without a pause it would take what no replica hears of.
+        let master = self.servers[self.master()].port().to_string();
+        before.ask(&["REPLICAOF", "127.0.0.1", &master]);
+        before.ask(&["CLIENT", "UNPAUSE"]);
+    }
+
     /// Waits until all sentinels name another master than this server, and it is one.
     ///
     /// # Panics
@@ -190,4 +214,9 @@ impl Sentinels {
         let addresses: Vec<String> = self.sentinels.iter().map(Server::address).collect();
         format!("{}/{MASTER}", addresses.join(","))
     }
+}
+
+/// The number at the start of a text.
+fn digits(text: &str) -> &str {
+    &text[..text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len())]
 }

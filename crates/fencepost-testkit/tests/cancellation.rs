@@ -45,12 +45,8 @@ fn case(seed: u64) -> BTreeMap<&'static str, u64> {
     let clock = VirtualClock::new();
     let count = [1, 3, 5][dice.below(3) as usize];
     // A store that mints must be asked in order; nodes that are proposed to may hear things late and twice.
-    let faults = Faults {
-        delay: if count == 1 { 0 } else { 900 },
-        duplicate: if count == 1 { 0 } else { 100 },
-        lose: 0,
-        delay_max: Duration::from_millis(20),
-    };
+    let delay_max = Duration::from_millis(20);
+    let faults = Faults { delay: 900, duplicate: 100, lose: 0, delay_max, in_order: count == 1, answers_only: false };
     let nodes = Nodes::new(count, &clock.clock(), seed, faults);
     let workers = 1 + dice.below(3);
     let mut futures: Vec<(u64, Working)> = (0..workers)

@@ -35,7 +35,8 @@ impl World {
     fn new(seed: u64) -> Self {
         let mut dice = Dice::new(seed);
         let clock = VirtualClock::new();
-        let faults = Faults { lose: 30, duplicate: 50, delay: 700, delay_max: Duration::from_millis(120) };
+        let faults =
+            Faults { lose: 30, duplicate: 50, delay: 700, delay_max: Duration::from_millis(120), ..Faults::default() };
         let nodes = Nodes::new([3, 5][dice.below(2) as usize], &clock.clock(), seed, faults);
         let workers = 2 + dice.below(4);
         let workers = (0..workers).map(|number| {

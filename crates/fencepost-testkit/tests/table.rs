@@ -1,8 +1,9 @@
 //! What single steps mean: the rules of the table, one by one, on a memory node that is proposed to.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use fencepost_core::store::{Answer, Event, Loss, Memory, Proposal, Step, Then, table};
+use fencepost_core::store::{Answer, Claim, Event, LockName, Loss, Memory, Mode, Proposal, Step, Then, table};
 use fencepost_core::{FencingToken, VirtualClock};
 use fencepost_testkit::steps::{claim, listen, run};
 
@@ -13,15 +14,11 @@ fn node() -> (VirtualClock, Memory, FencingToken) {
     (clock, node, now)
 }
 
-fn acquire(claim: &std::sync::Arc<fencepost_core::store::Claim>, token: FencingToken) -> Step {
+fn acquire(claim: &Arc<Claim>, token: FencingToken) -> Step {
     Step::Acquire { claim: claim.clone(), attempt: 1, token: Proposal::Exactly(token), unify: false }
 }
 
-fn release(
-    claim: &std::sync::Arc<fencepost_core::store::Claim>,
-    raise: Option<FencingToken>,
-    pass: FencingToken,
-) -> Step {
+fn release(claim: &Arc<Claim>, raise: Option<FencingToken>, pass: FencingToken) -> Step {
     Step::Release { claim: claim.clone(), raise, pass: Proposal::Exactly(pass), then: None }
 }
 
@@ -88,7 +85,7 @@ fn a_renewal_re_creates_a_missing_grant_only_if_no_later_token_was_seen() {
     let token = now.offset(10);
     assert!(matches!(run(&node, acquire(&mine, token)), Ok(Answer::Granted { .. })));
     clock.turn(Duration::from_secs(31));
-    let renew = Step::Renew { claim: mine.clone(), token };
+    let renew = Step::Renew { claim: mine.clone(), token, pass: None };
     assert_eq!(run(&node, renew.clone()), Ok(Answer::Kept), "nobody had it since");
     clock.turn(Duration::from_secs(31));
     let other = claim("other", None);
@@ -98,6 +95,73 @@ fn a_renewal_re_creates_a_missing_grant_only_if_no_later_token_was_seen() {
     assert_eq!(run(&node, renew), Ok(Answer::Lost(Loss::TakenOver)), "somebody had it since");
 }
 
+/// The same claim, as a reader's.
+fn reader_of(claim: &Claim) -> Arc<Claim> {
+    Arc::new(Claim { mode: Mode::Shared, ..claim.clone() })
+}
+
+/// By token.
+fn holders(node: &Memory) -> Vec<(FencingToken, bool)> {
+    let Ok(Answer::State(state)) = run(node, Step::Inspect { name: LockName::new("x").expect("valid") }) else {
+        panic!("a state")
+    };
+    let mut holders: Vec<_> = state.holders.iter().map(|held| (held.token.expect("ours"), held.shared)).collect();
+    holders.sort_unstable();
+    holders
+}
+
+#[test]
+fn a_downgrade_hands_over_to_the_reader_that_comes_next_and_once_only() {
+    let (_, node, now) = node();
+    let (mine, second) = (claim("mine", None), reader_of(&claim("second", Some(now))));
+    let third = reader_of(&claim("third", Some(now.offset(1))));
+    let (_ears, pushed) =
+        [&second, &third].map(|claim| listen(&node, claim)).into_iter().unzip::<_, _, Vec<_>, Vec<_>>();
+    let token = now.offset(10);
+    assert!(matches!(run(&node, acquire(&mine, token)), Ok(Answer::Granted { .. })));
+    for (claim, token) in [(&second, now.offset(20)), (&third, now.offset(21))] {
+        assert!(matches!(run(&node, acquire(claim, token)), Ok(Answer::Held { .. })));
+    }
+    let pass = Some(Proposal::Exactly(now.offset(30)));
+    let downgrade = Step::Renew { claim: reader_of(&mine), token, pass };
+    // The second is a repeat, the third a repeat whose token would fit.
+    for pass in [now.offset(30), now.offset(30), now.offset(31)] {
+        let downgrade = Step::Renew { claim: reader_of(&mine), token, pass: Some(Proposal::Exactly(pass)) };
+        assert_eq!(run(&node, downgrade), Ok(Answer::Kept));
+        assert_eq!(holders(&node), [(token, true), (now.offset(30), true)]);
+    }
+    assert_eq!(pushed[0].try_recv(), Ok(Event::HandedOver { token: now.offset(30), attempt: 1 }));
+    assert_eq!(pushed[1].try_recv(), Ok(Event::MayPay), "the next reader asks for a token of its own");
+    assert!(pushed.iter().all(|pushed| pushed.try_recv().is_err()), "told once");
+    // It arrives once more, after the release.
+    assert_eq!(run(&node, release(&mine, Some(token.next()), now.offset(40))), Ok(Answer::Freed));
+    assert_eq!(run(&node, downgrade), Ok(Answer::Lost(Loss::TakenOver)));
+    assert!(!holders(&node).contains(&(token, true)));
+}
+
+#[test]
+fn whatever_of_the_writer_arrives_after_its_downgrade_leaves_it_a_reader() {
+    let (_, node, now) = node();
+    let mine = claim("mine", None);
+    let token = now.offset(10);
+    assert!(matches!(run(&node, acquire(&mine, token)), Ok(Answer::Granted { .. })));
+    let downgrade = Step::Renew { claim: reader_of(&mine), token, pass: Some(Proposal::Exactly(now.offset(11))) };
+    assert_eq!(run(&node, downgrade), Ok(Answer::Kept));
+    let other = reader_of(&claim("other", None));
+    assert!(matches!(run(&node, acquire(&other, now.offset(20))), Ok(Answer::Granted { .. })));
+    let unify = Proposal::Exactly(now.offset(30));
+    let late = [
+        Step::Renew { claim: mine.clone(), token, pass: None },
+        acquire(&mine, token),
+        Step::Acquire { claim: mine.clone(), attempt: 2, token: unify, unify: true },
+    ];
+    for step in late {
+        assert!(matches!(run(&node, step), Ok(Answer::Kept | Answer::Granted { .. })));
+        let holders = holders(&node);
+        assert!(holders.len() == 2 && holders.iter().all(|(_, shared)| *shared), "{holders:?}");
+    }
+}
+
 #[test]
 fn an_eviction_raises_the_fence_so_that_the_holder_cannot_come_back() {
     let (_, node, now) = node();
@@ -105,7 +169,10 @@ fn an_eviction_raises_the_fence_so_that_the_holder_cannot_come_back() {
     assert!(matches!(run(&node, acquire(&mine, now.offset(10))), Ok(Answer::Granted { .. })));
     let evict = Step::Evict { name: mine.name.clone(), above: Proposal::Exactly(now.offset(50)) };
     assert!(matches!(run(&node, evict), Ok(Answer::Evicted(out)) if out.len() == 1));
-    assert_eq!(run(&node, Step::Renew { claim: mine, token: now.offset(10) }), Ok(Answer::Lost(Loss::Revoked)));
+    assert_eq!(
+        run(&node, Step::Renew { claim: mine, token: now.offset(10), pass: None }),
+        Ok(Answer::Lost(Loss::Revoked))
+    );
     assert!(matches!(run(&node, acquire(&claim("next", None), now.offset(50))), Ok(Answer::Stale { .. })));
 }
 

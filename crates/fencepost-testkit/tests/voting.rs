@@ -3,11 +3,11 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use fencepost_core::store::Step;
+use fencepost_core::store::{Answer, Proposal, Step};
 use fencepost_core::{AcquireError, Blocking, Locks, StoreErrorKind, VirtualClock, Vote};
 use fencepost_testkit::faulty::{Faults, Link};
 use fencepost_testkit::nodes::{Nodes, memory};
-use fencepost_testkit::poll;
+use fencepost_testkit::{poll, steps};
 
 const TTL: Duration = Duration::from_secs(10);
 /// The deadline of one request to one node: the smaller of 50 ms and 5 % of the ttl.
@@ -74,6 +74,109 @@ fn a_silent_majority_is_an_error_at_the_deadline_that_names_every_node() {
     );
     clock.turn(ANSWER_WITHIN);
     assert_eq!(nodes.rows_in_use(), 0, "what two nodes granted was given back");
+}
+
+/// A failed attempt leaves its token on the one node that had no holder. It was granted to nobody.
+#[test]
+fn a_token_that_only_a_minority_accepted_is_not_the_last() {
+    for (count, apart) in [(3, 1), (5, 2)] {
+        let (clock, nodes) = world(count, Faults::default());
+        let (first, second) = (locks(&clock, &nodes, "first"), locks(&clock, &nodes, "second"));
+        nodes.set_links(apart, Link::Refused);
+        let guard = first.lock("x").acquire().block().expect("a majority");
+        nodes.set_links(apart, Link::Up);
+        clock.turn(Duration::from_millis(1));
+        assert!(second.lock("x").try_acquire().block().expect("an answer").is_none());
+        second.check("x", guard.token()).block().expect("the newest there is");
+        let state = second.inspect("x").block().expect("read");
+        assert_eq!(state.last_token, Some(guard.token()));
+        assert_eq!(state.holders.iter().map(|holder| holder.token).collect::<Vec<_>>(), [Some(guard.token())]);
+    }
+}
+
+/// Answers of one majority that do not agree are not believed before the rest had time to say what it knows.
+#[test]
+fn the_holder_is_whom_the_majority_names_even_if_a_minority_answers_first() {
+    let (clock, nodes) = world(3, Faults::default());
+    let (first, second) = (locks(&clock, &nodes, "first"), locks(&clock, &nodes, "second"));
+    nodes.set_links(1, Link::Refused);
+    let guard = first.lock("x").acquire().block().expect("two of three");
+    nodes.set_links(1, Link::Up);
+    // An older attempt of the same owner reached the first node late, under a higher token.
+    let Some(Step::Acquire { claim, .. }) = nodes.node(1).store().steps().first().cloned() else { panic!("no claim") };
+    clock.turn(Duration::from_millis(1));
+    let higher = Proposal::Exactly(guard.token().offset(2 << 10));
+    let step = Step::Acquire { claim, attempt: 9, token: higher, unify: false };
+    assert!(matches!(steps::run(memory(nodes.node(0)), step), Ok(Answer::Granted { token }) if token > guard.token()));
+    // The node that makes the majority is slow.
+    let slow = Faults { delay: 1000, delay_max: Duration::from_millis(40), ..Faults::default() };
+    nodes.node(1).set_faults(slow);
+    let mut checking = pin!(second.check("x", guard.token()));
+    assert!(poll::once(checking.as_mut()).is_none(), "two of three do not agree");
+    clock.turn(Duration::from_millis(100));
+    assert!(matches!(poll::once(checking.as_mut()), Some(Ok(()))));
+    let mut evicting = pin!(second.force_release("x", "test"));
+    for _ in 0..4 {
+        clock.turn(Duration::from_millis(50));
+        if let Some(thrown_out) = poll::once(evicting.as_mut()) {
+            assert_eq!(thrown_out.expect("an answer").and_then(|holder| holder.token), Some(guard.token()));
+            return;
+        }
+    }
+    panic!("no answer");
+}
+
+/// A majority under different tokens is brought to one. Answers that were given before that must not count after it, or
+/// the nodes would end up with another token than the holder.
+#[test]
+fn the_nodes_have_the_token_of_the_holder_whatever_came_late() {
+    const SHORT: Duration = Duration::from_millis(200);
+    for seed in 0..300 {
+        let faults = Faults { delay: 1000, delay_max: Duration::from_millis(3), ..Faults::default() };
+        let clock = VirtualClock::new();
+        let nodes = Nodes::new(3, &clock.clock(), seed, Faults::default());
+        let (first, second) = (locks(&clock, &nodes, "first"), locks(&clock, &nodes, "second"));
+        // The third node has no holder: the next claim has its token there before it has the others'.
+        nodes.set_links(1, Link::Refused);
+        drop(first.lock("x").ttl(SHORT).acquire().block().expect("two of three").leak());
+        nodes.set_links(1, Link::Up);
+        nodes.iter().for_each(|node| node.set_faults(faults));
+        let lock = second.lock("x").wait_forever();
+        let mut acquiring = pin!(lock.acquire());
+        let guard = loop {
+            if let Some(acquired) = poll::once(acquiring.as_mut()) {
+                break acquired.expect("free after the ttl");
+            }
+            clock.turn(Duration::from_millis(1));
+        };
+        while nodes.under_way() > 0 {
+            clock.turn(Duration::from_millis(1));
+        }
+        nodes.iter().for_each(|node| node.set_faults(Faults::default()));
+        let state = second.inspect("x").block().expect("read");
+        let tokens: Vec<_> = state.holders.iter().map(|holder| holder.token).collect();
+        assert_eq!(tokens, [Some(guard.token())], "seed {seed}");
+        second.check("x", guard.token()).block().expect("the newest there is");
+    }
+}
+
+/// A node that never answers costs a question a quarter of a second, and only if the others do not agree.
+#[test]
+fn a_silent_node_is_waited_for_only_while_the_others_do_not_agree() {
+    let (clock, nodes) = world(5, Faults::default());
+    let locks = locks(&clock, &nodes, "one");
+    let token = locks.lock("x").acquire().block().expect("free").token();
+    clock.turn(Duration::from_millis(1));
+    nodes.set_links(1, Link::Silent);
+    // Time stands still: four agree.
+    assert_eq!(locks.inspect("x").block().expect("read").last_token, Some(token));
+    nodes.set_links(2, Link::Silent);
+    memory(nodes.node(4)).forget(Duration::ZERO);
+    let mut looking = pin!(locks.inspect("x"));
+    assert!(poll::once(looking.as_mut()).is_none());
+    clock.turn(Duration::from_millis(250));
+    let Some(Ok(state)) = poll::once(looking.as_mut()) else { panic!("not in time") };
+    assert_eq!(state.last_token, Some(token), "the silent ones may have it");
 }
 
 #[test]

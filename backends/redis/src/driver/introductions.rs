@@ -5,6 +5,7 @@ use std::io;
 use fencepost_core::store::{StoreErrorKind, Trouble};
 
 use super::{Driver, GREET_WITHIN, Greeting, PAUSE_MIN, Peer, Role, Stage, fill, finding, unreachable};
+use crate::error;
 use crate::greeting::{self, Server};
 use crate::link::{Up, trusted};
 use crate::scripts::{Dialect, Trust};
@@ -36,7 +37,7 @@ impl Driver {
         let suits = match self.fleet {
             Some(_) => self.suits(number, &server),
             None if server.is_replica => {
-                self.fail(number, Trouble::new(StoreErrorKind::Misconfigured, "it is a replica: name a master"));
+                self.fail(number, Trouble::new(StoreErrorKind::Misconfigured, error::IS_REPLICA));
                 false
             }
             None => true,

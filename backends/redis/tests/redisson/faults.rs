@@ -68,7 +68,7 @@ fn what_arrives_after_its_own_release_does_nothing() {
     assert!(
         matches!(run(&*store, acquire(&claim, token, false)), Ok(Answer::Stale { last: Some(last), .. }) if last == token)
     );
-    let renewal = Step::Renew { claim: claim.clone(), token };
+    let renewal = Step::Renew { claim: claim.clone(), token, pass: None };
     assert_eq!(run(&*store, renewal), Ok(Answer::Lost(Loss::TakenOver)));
     assert!(hash(server, "x").is_empty());
     // A give-back names its token.

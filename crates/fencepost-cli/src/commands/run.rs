@@ -67,13 +67,29 @@ impl<'a> Session<'a> {
 
     fn run(mut self) -> Result<ExitCode, Failure> {
         let outer = match self.arguments.permits {
-            Some(_) => None,
+            Some(permits) => self.outer_permits(permits)?,
             None => self.outer.find(&self.arguments.name, &self.locks)?,
         };
         match outer {
             Some(outer) => self.run_inside(&outer),
             None => self.run_alone(),
         }
+    }
+
+    /// The permits of outer runs are enough for us, or it was none of them; for more we would wait while we hold some,
+    /// perhaps for others who do the same.
+    fn outer_permits(&mut self, permits: u32) -> Result<Option<OuterHold>, Failure> {
+        let held = self.outer.find_permits(&self.arguments.name, permits, &self.locks)?;
+        let take = self.arguments.take.unwrap_or(1) as usize;
+        if held.is_empty() || take == 0 {
+            return Ok(None);
+        }
+        let Some(enough) = held.get(..take) else {
+            self.record.outcome = Outcome::Refused;
+            let cure = format!("outer runs have {}, and would wait for themselves; take enough there", held.len());
+            return Err(Failure::from(Invalid::new("--take", take.to_string(), cure)));
+        };
+        Ok(Some(OuterHold::together(enough)))
     }
 
     /// An outer run holds the lock for us, and ends us when it is lost.
@@ -86,6 +102,7 @@ impl<'a> Session<'a> {
         }
         self.settings.output.detail(|| format!("{name} is held by an outer run, token {}", outer.token));
         self.record.token = Some(outer.token.clone());
+        self.record.slot.clone_from(&outer.slot);
         let end = self.run_command(&outer.told(name), &|| Ok(()))?;
         self.record.outcome = Outcome::Ran;
         Ok(end.code)

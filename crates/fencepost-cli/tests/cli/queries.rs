@@ -32,6 +32,18 @@ fn show_has_holder_and_line() {
 }
 
 #[test]
+fn who_waits_unfairly_is_in_no_line_and_is_served_all_the_same() {
+    let place = Place::new();
+    let holder = place.run(&["a"], &HOLD).start_until_it_says("held");
+    let mut waiter = place.run(&["-v", "--unfair", "a"], &["true"]).start();
+    waiter.until_it_notes("waiting");
+    assert_eq!(place.json(&["show", "a"])["waiters"], json!([]));
+    assert!(!place.fencepost(["show", "a"]).end().stdout.contains("PLACE"));
+    holder.let_go().with_code(0);
+    waiter.end().with_code(0);
+}
+
+#[test]
 fn ls_is_in_name_order_by_prefix_and_limit() {
     let place = Place::new();
     for name in ["job/2", "job/1", "other"] {

@@ -1,8 +1,8 @@
 //! Several names at once: all or nothing.
 //!
-//! All are tried at once. If one is held, what comes before it in the order of names is kept, what comes after it is
-//! given back, and the rest is taken one by one in that order: whoever waits holds lower names only, so nobody waits in
-//! a circle.
+//! All are tried at once, by one step where one place has them all. If one is held, what comes before it in the order of
+//! names is kept, what comes after it is given back, and the rest is taken one by one in that order: whoever waits holds
+//! lower names only, so nobody waits in a circle.
 
 use super::Kind;
 use super::together::{Boxed, all};
@@ -11,8 +11,9 @@ use crate::grant::Tokens;
 use crate::guard::Guard;
 use crate::lock::{Lock, Manner, Wait};
 use crate::name::LockName;
-use crate::quorum::Patience;
-use crate::share::Share;
+use crate::quorum::{Patience, Terms, begin_all};
+use crate::share::{Share, Try};
+use crate::store::Claim;
 
 /// The most names at once.
 const NAMES_MAX: usize = 256;
@@ -61,10 +62,9 @@ impl Kind for Tokens {
 
 async fn gather(lock: &Lock<Tokens>, names: &[LockName], patience: Patience) -> Result<Vec<Share>, AcquireError> {
     loop {
-        let tries = names.iter().map(|name| Box::pin(enter(lock, name, Patience::None)) as Boxed<'_, _>);
         let mut shares = Vec::with_capacity(names.len());
         let mut busy = None;
-        for answer in all(tries.collect()).await {
+        for answer in try_all(lock, names).await? {
             match answer {
                 Ok(share) if busy.is_none() => shares.push(share),
                 // It goes back: somebody has a lower name.
@@ -93,9 +93,25 @@ async fn gather(lock: &Lock<Tokens>, names: &[LockName], patience: Patience) -> 
     }
 }
 
+/// Tries all at once, without waiting for anybody.
+async fn try_all(lock: &Lock<Tokens>, names: &[LockName]) -> Result<Vec<Result<Share, AcquireError>>, AcquireError> {
+    let tries = names.iter().map(|name| {
+        let (claim, terms) = claim(lock, name, Patience::None)?;
+        Share::enrol(&lock.quorum, claim, terms)
+    });
+    let tries = tries.collect::<Result<Vec<Try>, AcquireError>>()?;
+    begin_all(&tries.iter().filter_map(Try::to_begin).collect::<Vec<_>>());
+    Ok(all(tries.into_iter().map(|one| Box::pin(one.answer()) as Boxed<'_, _>).collect()).await)
+}
+
 async fn enter(lock: &Lock<Tokens>, name: &LockName, patience: Patience) -> Result<Share, AcquireError> {
+    let (claim, terms) = claim(lock, name, patience)?;
+    Share::enter(&lock.quorum, claim, terms).await
+}
+
+fn claim(lock: &Lock<Tokens>, name: &LockName, patience: Patience) -> Result<(Claim, Terms), AcquireError> {
     let (claim, mut terms) = lock.claim(name.clone(), Manner::EXCLUSIVE, patience)?;
     // Until all are there nobody else can renew them.
     terms.automatic = true;
-    Share::enter(&lock.quorum, claim, terms).await
+    Ok((claim, terms))
 }

@@ -52,8 +52,20 @@ impl Quorum {
         cycle: &Cycle,
         seen: &Waits<'_>,
     ) -> Result<Option<(Cycle, Vec<LockState>)>, StoreError> {
+        let states = match seen.has_choice(cycle) {
+            // It rests on what others than those of the cycle do.
+            true => self.contended().await?,
+            false => self.look_at(&seen.locks_of(cycle)).await?,
+        };
+        let again = Waits::seen_in(&states);
+        let lasts = again.confirms(cycle, seen);
+        Ok(lasts.then(|| (cycle.clone(), seen.locks_of(cycle))))
+    }
+
+    /// These locks again.
+    async fn look_at(self: &Arc<Self>, locks: &[LockState]) -> Result<Vec<LockState>, StoreError> {
         let mut states: Vec<LockState> = Vec::new();
-        for lock in seen.locks_of(cycle) {
+        for lock in locks {
             if states.iter().all(|state| state.name != lock.name)
                 && let Ok(name) = LockName::new(&lock.name)
             {
@@ -61,9 +73,7 @@ impl Quorum {
             }
         }
         self.add_own(&mut states);
-        let again = Waits::seen_in(&states);
-        let lasts = again.confirms(cycle, seen);
-        Ok(lasts.then(|| (cycle.clone(), seen.locks_of(cycle))))
+        Ok(states)
     }
 
     /// All locks that somebody waits for.
@@ -87,13 +97,18 @@ impl Quorum {
         Ok(states)
     }
 
-    /// Puts those into the lines who wait inside this process, by their age.
+    /// Puts those into the lines who wait inside this process, by their age, behind the one of it whom the store knows:
+    /// that picture is a moment old, and ages alone would tell a different order each time.
     fn add_own(&self, states: &mut [LockState]) {
-        for (name, waiter) in self.own_waiters() {
-            if let Some(state) = states.iter_mut().find(|state| state.name == name.as_str()) {
-                let place = state.waiters.iter().position(|other| other.waited < waiter.waited);
-                state.waiters.insert(place.unwrap_or(state.waiters.len()), waiter);
-            }
+        let mut own = self.own_waiters();
+        own.sort_by_key(|(_, waiter)| std::cmp::Reverse(waiter.waited));
+        for (name, waiter) in own {
+            let Some(state) = states.iter_mut().find(|state| state.name == name.as_str()) else { continue };
+            let first = self.line.first(&name).and_then(|first| first.claim.actor);
+            let known = state.waiters.iter().position(|other| first.is_some() && other.actor == first);
+            let known = known.map_or(0, |place| place + 1);
+            let younger = state.waiters[known..].iter().position(|other| other.waited < waiter.waited);
+            state.waiters.insert(younger.map_or(state.waiters.len(), |place| known + place), waiter);
         }
     }
 

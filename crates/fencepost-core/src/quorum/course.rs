@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::farewell::{Farewell, Relay};
-use super::hold::{Hold, Upkeep};
+use super::hold::{Heard, Hold, Upkeep};
 use super::pursuit::{Outcome, Pursuit};
 use super::terms::Terms;
 use super::{Effect, Quorum, Requests, Scene};
@@ -26,6 +26,8 @@ pub(crate) struct Course {
     pub(crate) claim: Arc<Claim>,
     pub(super) quorum: Arc<Quorum>,
     pub(super) terms: Terms,
+    /// When it was made.
+    since: Moment,
     inbox: Mutex<Inbox>,
     state: Mutex<State>,
     /// Who goes with our release, and which of its requests that is.
@@ -49,6 +51,8 @@ enum Input {
     Post(Post),
     Tick,
     Renew,
+    /// From writer to reader.
+    Downgrade,
     Leave,
     /// Forget the claim without releasing it: its lease goes on as data.
     Abandon,
@@ -136,8 +140,8 @@ impl Course {
         };
         quorum.enrol(|id| {
             let (inbox, state) = (Mutex::default(), Mutex::new(state));
-            let successor = OnceLock::new();
-            Arc::new(Self { id, claim: Arc::new(claim), quorum: quorum.clone(), terms, inbox, state, successor })
+            let (since, successor) = (quorum.clock.now(), OnceLock::new());
+            Arc::new(Self { id, claim: Arc::new(claim), quorum: quorum.clone(), terms, since, inbox, state, successor })
         })
     }
 
@@ -201,7 +205,8 @@ impl Course {
             }
             Phase::Held(_) | Phase::Leaving(_) | Phase::Done(_) => false,
         };
-        let waited = self.terms.patience.waited(self.quorum.clock.now());
+        // As a store counts it: one of several names may have been waited for before this one.
+        let waited = self.quorum.clock.now().since(self.since);
         let mut waiter = Waiter::new(&*self.claim.label, self.claim.mode == Mode::Shared, waited);
         waiter.actor = self.claim.actor;
         (waits && waiter.actor.is_some()).then_some(waiter)
@@ -292,6 +297,23 @@ impl Course {
         }
     }
 
+    /// Makes a writer's hold a reader's.
+    pub(crate) fn downgrade(self: &Arc<Self>) {
+        self.push(Input::Downgrade);
+    }
+
+    /// A majority knows of the downgrade, or was asked in vain: the renewals go on telling it.
+    pub(crate) fn poll_downgraded(self: &Arc<Self>, context: &Context<'_>) -> Poll<Result<(), Lost>> {
+        let waiting = self.state().wait(context);
+        if let Some(lost) = self.lost() {
+            return Poll::Ready(Err(lost));
+        }
+        match &self.state().life.phase {
+            Phase::Held(hold) if hold.heard().is_none_or(|heard| heard == Heard::NotYet) => waiting,
+            _ => Poll::Ready(Ok(())),
+        }
+    }
+
     /// Leaves renewal to the user from now on.
     pub(crate) fn renew_by_hand(self: &Arc<Self>) {
         self.push(Input::ByHand);
@@ -335,6 +357,11 @@ impl Course {
         }
     }
 
+    /// It has ended, or is about to.
+    pub(super) fn is_past(&self) -> bool {
+        matches!(self.state().life.phase, Phase::Leaving(_) | Phase::Done(_))
+    }
+
     /// Who has the lock, as far as this claim knows.
     pub(crate) fn holder(&self) -> Option<Holder> {
         match &self.state().life.phase {
@@ -342,6 +369,7 @@ impl Course {
             Phase::Held(hold) => {
                 let mut holder = Holder::new(&*self.claim.label);
                 holder.token = Some(hold.token);
+                holder.shared = hold.is_shared(&self.claim);
                 holder.actor = self.claim.actor;
                 Some(holder)
             }
@@ -353,7 +381,7 @@ impl Course {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tell(&self, kind: EventKind) {
+    pub(super) fn tell(&self, kind: EventKind) {
         self.quorum.herald.tell(self.claim.name.as_str(), self.id, kind);
     }
 
@@ -454,7 +482,7 @@ impl Course {
     fn has_left_line(&self, state: &State) -> bool {
         match &state.life.phase {
             Phase::Lined | Phase::Pursuing(_) => false,
-            Phase::Held(hold) => self.claim.mode == Mode::Shared || hold.lost.is_some(),
+            Phase::Held(hold) => hold.is_shared(&self.claim) || hold.lost.is_some(),
             Phase::Leaving(_) | Phase::Done(_) => true,
         }
     }
@@ -470,19 +498,20 @@ impl Course {
     /// The next claim of this process goes with our release: one step instead of two, still in the order of tickets.
     fn relay(&self, now: Moment) -> Option<Relay> {
         let raise = match &self.state().life.phase {
-            Phase::Held(hold) if hold.lost.is_none() && self.claim.mode == Mode::Exclusive => hold.raise(),
+            Phase::Held(hold) if hold.lost.is_none() && !hold.is_shared(&self.claim) => hold.raise(),
             _ => return None,
         };
         let next = self.quorum.line.after(self)?;
         let pass = self.quorum.proposal(Some(raise));
-        let attempt = next.begin_relayed(now, pass)?;
+        // The store was there for us.
+        let attempt = next.begin_carried(now, pass, true)?;
         let then = Then { claim: next.claim.clone(), attempt };
         self.successor.set((Arc::downgrade(&next), attempt)).ok()?;
         Some(Relay { then, pass, request: None })
     }
 
-    /// Starts to acquire by another claim's release. `None`: it does not wait for its turn any more.
-    fn begin_relayed(self: &Arc<Self>, now: Moment, pass: Proposal) -> Option<u32> {
+    /// Starts to acquire by a step that somebody else sends. `None`: it does not wait for its turn any more.
+    pub(super) fn begin_carried(self: &Arc<Self>, now: Moment, token: Proposal, known: bool) -> Option<u32> {
         // Before any node can push.
         let listening = self.listen();
         let mut guard = self.state();
@@ -495,7 +524,7 @@ impl Course {
         let mut effects = Vec::new();
         let mut scene = Scene { quorum, claim, now, requests: &mut state.requests, effects: &mut effects };
         let mut pursuit = Pursuit::new(scene.nodes(), self.terms.patience, self.terms.margin);
-        let attempt = pursuit.begin_relayed(&mut scene, pass);
+        let attempt = pursuit.begin_carried(&mut scene, token, known);
         state.life.phase = Phase::Pursuing(pursuit);
         self.set_alarm(state);
         Some(attempt)
@@ -544,7 +573,7 @@ impl Course {
                         life.phase = self.part(scene, pursuit);
                         return;
                     }
-                    Input::Begin | Input::Renew | Input::ByHand | Input::Abandon => Outcome::Open,
+                    Input::Begin | Input::Renew | Input::Downgrade | Input::ByHand | Input::Abandon => Outcome::Open,
                 };
                 self.conclude(life, scene, outcome);
             }
@@ -555,6 +584,7 @@ impl Course {
                     }
                     Input::Tick => hold.tick(scene),
                     Input::Renew => hold.renew(scene),
+                    Input::Downgrade => hold.downgrade(scene),
                     Input::ByHand => hold.renew_by_hand(),
                     Input::Leave => {
                         scene.tell(EventKind::Releasing);

@@ -1,6 +1,7 @@
 //! Keeping a lock: renewal, and loss in time.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Scene, majority_until, margin_of};
@@ -10,7 +11,7 @@ use crate::error::{self, LossReason, StoreError, StoreErrorKind};
 use crate::event::EventKind;
 use crate::lease::valid_until;
 use crate::state::YieldRequest;
-use crate::store::{Answer, Loss, Step, Trouble};
+use crate::store::{Answer, Claim, Loss, Mode, Step, Trouble};
 use crate::token::FencingToken;
 
 /// How many requests to yield a hold remembers: nodes that missed the newest repeat an older one.
@@ -35,6 +36,8 @@ pub(super) struct Hold {
     renewed: bool,
     /// Only a hand-over vouches so far: it is renewed by itself until it lasts a ttl.
     short: bool,
+    /// The claim as it is renewed, if that is not as it was acquired.
+    reader: Option<Reader>,
     failing: bool,
     pub(super) lost: Option<LossReason>,
     /// How many rounds of renewal have ended, and how the last one did.
@@ -52,6 +55,23 @@ struct Node {
     until: Option<Moment>,
     /// Its grants up to this token were given back: it cannot vouch for them, not even by renewing.
     void: Option<FencingToken>,
+}
+
+/// A writer that became a reader.
+struct Reader {
+    claim: Arc<Claim>,
+    heard: Heard,
+}
+
+/// Who knows of a downgrade.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// It is on its way.
+    NotYet,
+    /// The nodes were told, and too few have answered: they are told again.
+    Unknown,
+    /// A majority.
+    Yes,
 }
 
 struct Round {
@@ -98,6 +118,7 @@ impl Hold {
             round: None,
             renewed: false,
             short: !full,
+            reader: None,
             failing: false,
             lost: None,
             rounds: 0,
@@ -164,15 +185,46 @@ impl Hold {
         let deadline = scene.now.plus(within);
         self.round = Some(Round { request, planned, deadline, votes: vec![None; scene.nodes()] });
         self.renewed = true;
+        let claim = self.reader.as_ref().map_or(scene.claim, |reader| &reader.claim);
+        // A node that missed a downgrade catches up with any renewal.
+        let pass = (claim.mode == Mode::Shared).then(|| scene.quorum.proposal(Some(self.highest)));
         for node in 0..scene.nodes() {
-            scene.send(node, request, Step::Renew { claim: scene.claim.clone(), token: self.token });
+            scene.send(node, request, Step::Renew { claim: claim.clone(), token: self.token, pass });
         }
+    }
+
+    /// From here on a reader's hold: other readers may come in as soon as this is sent.
+    pub(super) fn downgrade(&mut self, scene: &mut Scene<'_>) {
+        if self.lost.is_some() || self.is_shared(scene.claim) {
+            return;
+        }
+        let claim = Arc::new(Claim { mode: Mode::Shared, ..Claim::clone(scene.claim) });
+        self.reader = Some(Reader { claim, heard: Heard::NotYet });
+        // A renewal that is under way is a writer's: its answers prolong the hold, and say nothing of this.
+        self.round = None;
+        scene.tell(EventKind::Downgraded);
+        self.renew(scene);
+    }
+
+    /// Whether others may hold it, too.
+    pub(super) fn is_shared(&self, claim: &Claim) -> bool {
+        claim.mode == Mode::Shared || self.reader.is_some()
+    }
+
+    /// Who knows that it is a reader's by now.
+    pub(super) fn heard(&self) -> Option<Heard> {
+        self.reader.as_ref().map(|reader| reader.heard)
+    }
+
+    /// Renewed without being asked to.
+    fn renews_itself(&self) -> bool {
+        self.automatic || self.short || self.heard().is_some_and(|heard| heard != Heard::Yes)
     }
 
     /// Renewed from here on only when somebody asks, and once a hand-over lasts a ttl.
     pub(super) fn renew_by_hand(&mut self) {
         self.automatic = false;
-        if !self.short {
+        if !self.renews_itself() {
             self.next_renewal = None;
         }
     }
@@ -228,7 +280,11 @@ impl Hold {
         let (need, all) = (scene.need(), scene.nodes());
         let started = scene.sent_at(round.request).unwrap_or(scene.now);
         let fresh = valid_until(started, scene.claim.ttl);
-        let kept = self.nodes.iter().filter(|node| node.until.is_some_and(|until| until >= fresh)).count();
+        let telling = self.heard().is_some_and(|heard| heard != Heard::Yes);
+        // Whoever vouches by an older request has not heard of a downgrade.
+        let heard = |vote: &Option<_>| !telling || matches!(vote, Some(Ok(Answer::Kept | Answer::KeptAndAsked(_))));
+        let each = self.nodes.iter().zip(&round.votes);
+        let kept = each.filter(|(node, vote)| node.until.is_some_and(|until| until >= fresh) && heard(vote)).count();
         let gone = round.votes.iter().flatten().filter(|vote| matches!(vote, Ok(Answer::Lost(_)))).count();
         if kept >= need {
             self.end_round(scene, true);
@@ -244,6 +300,9 @@ impl Hold {
         let Some(round) = self.round.take() else { return };
         self.failing = !kept;
         self.rounds += 1;
+        if let Some(reader) = self.reader.as_mut().filter(|reader| reader.heard != Heard::Yes) {
+            reader.heard = if kept { Heard::Yes } else { Heard::Unknown };
+        }
         let remaining = self.valid_until.since(scene.now);
         if kept {
             self.margin = self.full_margin;
@@ -255,7 +314,7 @@ impl Hold {
             return scene.tell(EventKind::Renewed { late, remaining });
         }
         // The old deadline stands. Ask again soon, as long as there is time.
-        self.next_renewal = (self.automatic || self.short).then(|| scene.now.plus(scene.claim.ttl / 24));
+        self.next_renewal = self.renews_itself().then(|| scene.now.plus(scene.claim.ttl / 24));
         let within = error::round(scene.latency(round.request));
         let silent = || Trouble::new(StoreErrorKind::TooSlow, format!("no answer within {within:?}"));
         let troubles = round.votes.into_iter().enumerate().filter_map(|(node, vote)| match vote {

@@ -12,9 +12,12 @@ use crate::clock::{Alarm, Moment};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::state::{Holder, LockState, YieldRequest};
 use crate::store::{Answer, Event, LockName, Mailbox, Post, Reply, Step, Trouble};
+use crate::token::FencingToken;
 
 /// Questions are asked by people and dashboards: they may take longer than a vote.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+/// How long the rest may take once a majority has answered and does not agree.
+const AGREE_WITHIN: Duration = Duration::from_millis(250);
 
 struct Inquiry {
     heard: Mutex<Heard>,
@@ -22,6 +25,7 @@ struct Inquiry {
 
 struct Heard {
     answers: Vec<Option<Result<Answer, Trouble>>>,
+    /// Nobody is waited for any longer.
     over: bool,
     waker: Option<Waker>,
 }
@@ -31,16 +35,52 @@ impl Inquiry {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Enough is known: a majority answered, or nobody else can.
-    fn poll(&self, context: &Context<'_>) -> Poll<Vec<Option<Result<Answer, Trouble>>>> {
+    /// A majority answered, or nobody else can.
+    fn poll_majority(&self, context: &Context<'_>) -> Poll<()> {
+        self.poll(context, |heard| heard.good().count() >= Ballot::need(heard.answers.len()))
+    }
+
+    /// A majority says the same, or nobody else can.
+    fn poll_agreement(&self, context: &Context<'_>) -> Poll<()> {
+        self.poll(context, Heard::agrees)
+    }
+
+    fn poll(&self, context: &Context<'_>, enough: impl Fn(&Heard) -> bool) -> Poll<()> {
         let mut heard = self.heard();
-        let need = Ballot::need(heard.answers.len());
-        let good = heard.answers.iter().flatten().filter(|answer| answer.is_ok()).count();
-        if good >= need || heard.over || heard.answers.iter().all(Option::is_some) {
-            return Poll::Ready(std::mem::take(&mut heard.answers));
+        if heard.over || heard.answers.iter().all(Option::is_some) || enough(&heard) {
+            return Poll::Ready(());
         }
         heard.waker = Some(context.waker().clone());
         Poll::Pending
+    }
+}
+
+impl Heard {
+    fn good(&self) -> impl Iterator<Item = &Answer> {
+        self.answers.iter().flatten().filter_map(|answer| answer.as_ref().ok())
+    }
+
+    /// What a majority says alike is so, whatever the rest will say.
+    fn agrees(&self) -> bool {
+        let gists: Vec<_> = self.good().map(gist).collect();
+        let need = Ballot::need(self.answers.len());
+        gists.iter().any(|gist| gists.iter().filter(|other| *other == gist).count() >= need)
+    }
+}
+
+type Gist<'a> = Vec<(&'a str, Vec<Option<FencingToken>>, Option<FencingToken>)>;
+
+/// What matters of an answer: each lock, who holds it, the last token.
+fn gist(answer: &Answer) -> Gist<'_> {
+    let tokens = |holders: &[Holder]| holders.iter().map(|holder| holder.token).collect();
+    let of_state = |state: &LockState| tokens(&state.holders);
+    match answer {
+        Answer::State(state) => vec![(state.name.as_str(), of_state(state), state.last_token)],
+        Answer::States(states) => {
+            states.iter().map(|state| (state.name.as_str(), of_state(state), state.last_token)).collect()
+        }
+        Answer::Evicted(holders) | Answer::Asked(holders) => vec![("", tokens(holders), None)],
+        _ => Vec::new(),
     }
 }
 
@@ -110,8 +150,13 @@ impl Quorum {
 
     /// Throws out whoever holds the lock. Answers who that was.
     pub(crate) async fn evict(self: &Arc<Self>, name: LockName) -> Result<Option<Holder>, StoreError> {
-        let last = self.inspect(name.clone()).await?.last_token;
-        let above = self.proposal(last);
+        let seen = self.ask("force_release", |_| Step::Inspect { name: name.clone() }).await?;
+        let last = seen.iter().filter_map(|answer| match answer {
+            Answer::State(state) => state.last_token,
+            _ => None,
+        });
+        // Above every node's, not only above a majority's: the holder's renewal must not re-create the grant anywhere.
+        let above = self.proposal(last.max());
         let answers = self.ask("force_release", |_| Step::Evict { name: name.clone(), above }).await?;
         let states = answers.into_iter().filter_map(|answer| match answer {
             Answer::Evicted(holders) => Some(LockState { holders, ..LockState::free(name.as_str()) }),
@@ -151,8 +196,12 @@ impl Quorum {
         for (node, store) in self.nodes.iter().enumerate() {
             store.submit(step(node), deadline, Reply::new(inquiry.clone(), node, 0));
         }
-        let answers = poll_fn(|context| inquiry.poll(context)).await;
+        poll_fn(|context| inquiry.poll_majority(context)).await;
+        let grace = self.clock.alarm(self.clock.now().plus(AGREE_WITHIN).min(deadline), Arc::downgrade(&target));
+        poll_fn(|context| inquiry.poll_agreement(context)).await;
+        self.clock.cancel(grace);
         self.clock.cancel(alarm);
+        let answers = std::mem::take(&mut inquiry.heard().answers);
         self.majority(operation, started, answers)
     }
 
@@ -177,27 +226,45 @@ impl Quorum {
         Ok(good)
     }
 
-    /// One picture from several: a holder is whom a majority names, or may name once all have answered.
+    /// One picture from several: a holder is whom a majority names, or may name once all have answered. So is the last
+    /// token: what only a minority accepted was never granted, an attempt that failed left it there.
     fn merged(&self, name: &str, states: Vec<LockState>) -> LockState {
         let silent = self.nodes.len() - states.len().min(self.nodes.len());
         let need = Ballot::need(self.nodes.len()).saturating_sub(silent).max(1);
         let mut merged = LockState::free(name);
         let mut votes: Vec<(Holder, usize)> = Vec::new();
+        let mut last: Vec<Option<FencingToken>> = states.iter().map(|state| state.last_token).collect();
+        last.sort_unstable();
+        merged.last_token = last.into_iter().nth_back(need - 1).flatten();
         for state in states {
-            merged.last_token = merged.last_token.max(state.last_token);
             if state.waiters.len() > merged.waiters.len() {
                 merged.waiters = state.waiters;
             }
             for holder in state.holders {
                 match votes.iter_mut().find(|(other, _)| other.token == holder.token && other.label == holder.label) {
-                    Some((_, count)) => *count += 1,
+                    Some((other, count)) => {
+                        // A node that missed a downgrade still names a writer.
+                        other.shared |= holder.shared;
+                        *count += 1;
+                    }
                     None => votes.push((holder, 1)),
                 }
             }
         }
         // Whom most nodes name comes first, and of several the newest.
         votes.sort_by_key(|(holder, count)| std::cmp::Reverse((*count, holder.token)));
-        merged.holders = votes.into_iter().filter(|(_, count)| *count >= need).map(|(holder, _)| holder).collect();
+        // A writer may have another token on a node that missed a round of its acquisition: it is one holder all the same.
+        let mut holders: Vec<(Holder, usize)> = Vec::new();
+        for (holder, count) in votes {
+            let is_same = |other: &Holder| {
+                !holder.shared && !other.shared && (&other.label, other.actor) == (&holder.label, holder.actor)
+            };
+            match holders.iter_mut().find(|(other, _)| is_same(other)) {
+                Some((_, total)) => *total += count,
+                None => holders.push((holder, count)),
+            }
+        }
+        merged.holders = holders.into_iter().filter(|(_, count)| *count >= need).map(|(holder, _)| holder).collect();
         merged
     }
 }

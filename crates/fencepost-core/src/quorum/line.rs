@@ -45,10 +45,14 @@ impl Line {
         line.get(1).cloned()
     }
 
+    /// Who contends in the store.
+    pub(super) fn first(&self, name: &LockName) -> Option<Arc<Course>> {
+        self.lines().get(name)?.front().cloned()
+    }
+
     /// Who has the lock, as far as the first in line knows.
     pub(super) fn holder(&self, name: &LockName, asking: u64) -> Option<Holder> {
-        let first = self.lines().get(name)?.front().filter(|first| first.id != asking)?.clone();
-        first.holder()
+        self.first(name).filter(|first| first.id != asking)?.holder()
     }
 
     fn lines(&self) -> MutexGuard<'_, HashMap<LockName, VecDeque<Arc<Course>>>> {

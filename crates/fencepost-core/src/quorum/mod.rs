@@ -2,8 +2,8 @@
 //!
 //! Reading order: [`ballot`] counts votes; [`pursuit`] gets a lock, [`hold`] keeps it, [`farewell`] gives it up: three
 //! state machines that decide and do nothing themselves; [`course`] runs them, from the first request of a claim to its
-//! last; [`line`] lets one claim per lock and process contend; [`stays`] knows what each actor has; [`inquiry`] asks all
-//! nodes one question; [`circles`] looks for deadlocks.
+//! last; [`line`] lets one claim per lock and process contend; [`together`] begins several claims by one step; [`stays`]
+//! knows what each actor has; [`inquiry`] asks all nodes one question; [`circles`] looks for deadlocks.
 //!
 //! There is no async runtime and no task in here. Stores post answers and the clock rings alarms, on their own threads;
 //! each moves the machine of its claim one step. So renewals and releases go on while the user's runtime is blocked or
@@ -20,6 +20,7 @@ mod line;
 mod pursuit;
 mod stays;
 mod terms;
+mod together;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -39,6 +40,7 @@ pub(crate) use course::Course;
 use line::Line;
 pub(crate) use stays::{Entry, Stay, Stays};
 pub(crate) use terms::{Patience, Terms};
+pub(crate) use together::begin_all;
 
 /// The longest lease, whatever the store takes: longer work is the watchdog's business.
 pub(crate) const TTL_MAX: Duration = Duration::from_secs(24 * 3600);
@@ -212,6 +214,7 @@ fn combined(nodes: &[Arc<dyn Store>]) -> Result<Abilities, StoreError> {
         mints: all.mints && node.mints,
         queues: all.queues && node.queues,
         tells: all.tells && node.tells,
+        together: all.together && node.together,
         survives_restart: all.survives_restart && node.survives_restart,
         smallest_ttl: all.smallest_ttl.max(node.smallest_ttl),
         largest_ttl: [all.largest_ttl, node.largest_ttl].into_iter().flatten().min(),

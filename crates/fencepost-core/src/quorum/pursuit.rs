@@ -1,5 +1,7 @@
 //! Getting a lock: attempts, votes, places in line.
 
+mod carried;
+
 use std::time::Duration;
 
 use super::ballot::{Ballot, Verdict, Vote};
@@ -17,6 +19,8 @@ use crate::token::FencingToken;
 const RAISES_MAX: u32 = 16;
 /// Stores count a lease in milliseconds: asking so much after its end finds it over.
 const EXPIRY_GRAIN: Duration = Duration::from_millis(5);
+/// An outage of so long is ridden out by whoever waits, however short its ttl.
+const OUTAGE_MIN: Duration = Duration::from_secs(5);
 /// Without a place in line: the longest pause between two tries.
 const BACK_OFF_MAX: Duration = Duration::from_millis(200);
 
@@ -29,9 +33,14 @@ pub(super) struct Pursuit {
     /// The highest token ever proposed for this claim, pass tokens included.
     pub(super) highest: Option<FencingToken>,
     round: Option<Round>,
+    /// The newest request that puts its own token in the place of ours: what was answered to an older one is not there
+    /// any more, or not for long.
+    unifying: u32,
     next_try: Option<Moment>,
+    /// The request that somebody else carried, and its token.
+    carried: Option<(u32, Proposal)>,
     raises: u32,
-    /// A majority has answered before: from then on an outage is ridden out, for a while.
+    /// A majority has answered: when time is up, that is no trouble of the store's.
     answered: bool,
     outage_since: Option<Moment>,
     hinted: bool,
@@ -73,6 +82,8 @@ pub(super) struct Node {
     /// may be there.
     granted: bool,
     in_line: bool,
+    /// It was asked for us alone, after it had been asked together with others.
+    alone: bool,
     trouble: Option<Trouble>,
     latency: Duration,
 }
@@ -105,7 +116,9 @@ impl Pursuit {
             nodes: vec![Node::default(); nodes],
             highest: None,
             round: None,
+            unifying: 0,
             next_try: None,
+            carried: None,
             raises: 0,
             answered: false,
             outage_since: None,
@@ -122,18 +135,6 @@ impl Pursuit {
         }
         self.open_round(scene, None, false);
         Outcome::Open
-    }
-
-    /// The first attempt, carried to the nodes by another claim's release under this token.
-    pub(super) fn begin_relayed(&mut self, scene: &mut Scene<'_>, pass: Proposal) -> u32 {
-        let request = scene.new_request();
-        if let Proposal::Exactly(token) = pass {
-            self.highest = self.highest.max(Some(token));
-        }
-        // The store was there for the one before us.
-        self.answered = true;
-        self.await_answers(scene, request);
-        request
     }
 
     /// The earliest moment at which something is due.
@@ -177,6 +178,10 @@ impl Pursuit {
         request: u32,
         answer: Result<Answer, Trouble>,
     ) -> Outcome {
+        if answer == Ok(Answer::NotAll) {
+            self.ask_alone(scene, node, request);
+            return Outcome::Open;
+        }
         let certain = answer.as_ref().map_or_else(|trouble| !trouble.kind.outcome_unknown(), |_| true);
         let view = &mut self.nodes[node];
         view.under_way.retain(|other| *other != request);
@@ -271,6 +276,9 @@ impl Pursuit {
     fn open_round(&mut self, scene: &mut Scene<'_>, floor: Option<FencingToken>, unify: bool) {
         let request = scene.new_request();
         let token = self.propose(scene, floor);
+        if unify {
+            self.unifying = request;
+        }
         self.await_answers(scene, request);
         for node in 0..scene.nodes() {
             let claim = scene.claim.clone();
@@ -303,6 +311,10 @@ impl Pursuit {
 
     fn record_grant(&mut self, scene: &mut Scene<'_>, node: usize, request: u32, token: FencingToken, until: Moment) {
         let view = &mut self.nodes[node];
+        if request < self.unifying {
+            view.granted = true;
+            return;
+        }
         let voided = view.void.is_some_and(|void| token <= void);
         let outdated = matches!(self.ballot.vote(node), Vote::Granted(newer) if newer > token);
         // What was asked before the give-back says nothing about it; what was asked after it says that it is lost.
@@ -328,7 +340,7 @@ impl Pursuit {
     fn record_refusal(&mut self, scene: &mut Scene<'_>, node: usize, request: u32, vote: Vote) {
         let view = &mut self.nodes[node];
         let granted = matches!(self.ballot.vote(node), Vote::Granted(_));
-        if request < view.counted || (granted && request == view.counted) {
+        if request < view.counted.max(self.unifying) || (granted && request == view.counted) {
             return;
         }
         view.counted = request;
@@ -459,13 +471,14 @@ impl Pursuit {
         }
     }
 
+    /// Whoever waits rides out an outage, for as long as a holder's lease may last.
     fn no_quorum(&mut self, scene: &mut Scene<'_>) -> Outcome {
         self.round = None;
         let since = *self.outage_since.get_or_insert(scene.now);
         let error = self.failure(scene);
         let passes = matches!(error.kind, StoreErrorKind::Unreachable | StoreErrorKind::TooSlow);
-        let patient = self.patience.waits() && self.answered && passes;
-        if !patient || scene.now.since(since) >= scene.claim.ttl {
+        let patient = self.patience.waits() && passes;
+        if !patient || scene.now.since(since) >= scene.claim.ttl.max(OUTAGE_MIN) {
             return Outcome::Failed(error);
         }
         let pause = scene.claim.place().map_or(BACK_OFF_MAX, |place| place.lease / 3).min(BACK_OFF_MAX);

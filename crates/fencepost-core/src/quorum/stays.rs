@@ -3,7 +3,7 @@
 //! One lease, counted here and nowhere else: a request that is repeated or that timed out never counts twice.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Course, Quorum, Terms};
@@ -22,8 +22,12 @@ pub(crate) struct Stays {
 pub(crate) struct Stay {
     key: (ActorId, LockName),
     pub(crate) course: Arc<Course>,
-    /// Changed only while the map is locked.
+    /// Changed only while the map is locked, as are the two below.
     count: AtomicU32,
+    /// How many of them write.
+    writers: AtomicU32,
+    /// One of them was downgraded: the lease is to follow when nobody writes any more.
+    downgrades: AtomicBool,
     stays: Arc<Stays>,
 }
 
@@ -47,12 +51,15 @@ impl Stays {
         let key = (actor, claim.name.clone());
         let mut stays = self.lock();
         if let Some(stay) = stays.get(&key).filter(|stay| stay.course.can_be_joined()) {
-            check(&stay.course.claim, &claim)?;
+            check(&stay.course.claim, stay.mode(), &claim)?;
             stay.count.fetch_add(1, Ordering::Relaxed);
+            stay.writers.fetch_add(u32::from(claim.mode == Mode::Exclusive), Ordering::Relaxed);
             return Ok(Entry::Again(stay.clone(), Box::new((claim, terms))));
         }
         let course = Course::enrol(quorum, claim, terms).ok_or(AcquireError::ShuttingDown)?;
-        let stay = Stay { key: key.clone(), course, count: AtomicU32::new(1), stays: self.clone() };
+        let writers = AtomicU32::new(u32::from(course.claim.mode == Mode::Exclusive));
+        let (count, downgrades) = (AtomicU32::new(1), AtomicBool::new(false));
+        let stay = Stay { key: key.clone(), course, count, writers, downgrades, stays: self.clone() };
         let stay = Arc::new(stay);
         stays.insert(key, stay.clone());
         Ok(Entry::First(stay))
@@ -69,15 +76,39 @@ impl Stay {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Ends one hold. Answers how many are left; with the last the lease can be entered no more.
-    pub(crate) fn leave(self: &Arc<Self>) -> u32 {
+    /// Ends one hold, which was to read or to write. Answers how many are left; with the last the lease can be entered
+    /// no more.
+    pub(crate) fn leave(self: &Arc<Self>, mode: Mode) -> u32 {
         let mut stays = self.stays.lock();
         let left = self.count.load(Ordering::Relaxed).saturating_sub(1);
         self.count.store(left, Ordering::Relaxed);
+        let follows = mode == Mode::Exclusive && self.one_writes_no_more() && self.downgrades.load(Ordering::Relaxed);
         if left == 0 {
             self.forget(&mut stays);
         }
+        drop(stays);
+        if follows && left > 0 {
+            self.course.downgrade();
+        }
         left
+    }
+
+    /// Makes a writing hold a reading one. Answers whether the lease follows at once: nobody else writes.
+    pub(crate) fn downgrade(self: &Arc<Self>) -> bool {
+        let _stays = self.stays.lock();
+        self.downgrades.store(true, Ordering::Relaxed);
+        self.one_writes_no_more()
+    }
+
+    /// Answers whether that was the last one.
+    fn one_writes_no_more(&self) -> bool {
+        self.writers.fetch_sub(1, Ordering::Relaxed) == 1
+    }
+
+    /// What the lease is, or is about to be.
+    fn mode(&self) -> Mode {
+        let reads = self.downgrades.load(Ordering::Relaxed) && self.writers.load(Ordering::Relaxed) == 0;
+        if reads { Mode::Shared } else { self.course.claim.mode }
     }
 
     /// The lease goes on elsewhere: nobody enters it here any more.
@@ -92,9 +123,9 @@ impl Stay {
     }
 }
 
-/// Whether a hold of this kind can rest on that lease.
-fn check(has: &Claim, wants: &Claim) -> Result<(), Invalid> {
-    let cure = match (has.mode, wants.mode) {
+/// Whether a hold of this kind can rest on that lease, which is of this mode by now.
+fn check(has: &Claim, mode: Mode, wants: &Claim) -> Result<(), Invalid> {
+    let cure = match (mode, wants.mode) {
         (Mode::Shared, Mode::Exclusive) => {
             "its actor reads it and would wait for itself; release the reader first, or acquire without `shared` at once"
         }

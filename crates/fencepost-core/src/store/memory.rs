@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::{Abilities, Answer, Claim, Clock, Event, Listening, LockName, Moment, Reply, Step, Store, Trouble};
+use super::{Abilities, Answer, Claim, Clock, Event, Listening, LockName, Moment, Part, Reply, Step, Store, Trouble};
 use crate::name::Owner;
 use crate::store::table::{self, Held, Notice, Now, Queued, Shelf};
 use crate::token::FencingToken;
@@ -78,6 +78,9 @@ impl Memory {
         let quarantined = rows.quarantined_until.filter(|until| *until > moment).map(|until| until.since(moment));
         let now = Now { moment, clock: FencingToken::at(self.clock.wall()), quarantined };
         let Rows { locks, listeners, steps, .. } = &mut *rows;
+        if let Step::AcquireAll { parts } = step {
+            return (Ok(acquire_all(locks, parts, now)), Vec::new());
+        }
         let Some(name) = step.name() else { return (Ok(list(locks, step, now)), Vec::new()) };
         if matches!(step, Step::Inspect { .. }) && !locks.contains_key(name) {
             return (Ok(Answer::State(crate::LockState::free(name.as_str()))), Vec::new());
@@ -95,6 +98,29 @@ impl Memory {
         }
         (answer, notices)
     }
+}
+
+/// All of them, or nothing is changed. Nobody in line is told of anything: it is not their turn.
+fn acquire_all(locks: &mut BTreeMap<LockName, Entry>, parts: &[Part], now: Now) -> Answer {
+    let (listeners, moment) = (HashMap::new(), now.moment);
+    for part in parts {
+        let entry = locks.entry(part.claim.name.clone()).or_default();
+        entry.used_at = Some(moment);
+        let mut shelf = MemoryShelf { entry, listeners: &listeners, notices: Vec::new(), moment };
+        let Ok(granted) = table::would_grant(&mut shelf, part, now);
+        if !granted {
+            return Answer::NotAll;
+        }
+    }
+    let tokens = parts.iter().filter_map(|part| {
+        let entry = locks.get_mut(&part.claim.name)?;
+        let mut shelf = MemoryShelf { entry, listeners: &listeners, notices: Vec::new(), moment };
+        match table::apply(&mut shelf, &part.alone(), now) {
+            Ok(Ok(Answer::Granted { token })) => Some(token),
+            unexpected => unreachable!("BUG: it would have been granted: {unexpected:?}"),
+        }
+    });
+    Answer::AllGranted { tokens: tokens.collect() }
 }
 
 fn list(locks: &mut BTreeMap<LockName, Entry>, step: &Step, now: Now) -> Answer {
@@ -132,6 +158,7 @@ impl Store for Memory {
             mints: self.mints,
             queues: true,
             tells: false,
+            together: true,
             survives_restart: false,
             smallest_ttl: Duration::from_millis(20),
             largest_ttl: None,

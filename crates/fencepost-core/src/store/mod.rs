@@ -34,6 +34,8 @@ pub struct Abilities {
     pub queues: bool,
     /// The store keeps no line, but tells whoever listens that a lock was freed: they ask again, in no order.
     pub tells: bool,
+    /// The store takes [`Step::AcquireAll`]: one place has all locks.
+    pub together: bool,
     /// A lock that was granted is still there after the store was stopped and started.
     pub survives_restart: bool,
     /// The shortest lease that makes sense here.
@@ -141,12 +143,21 @@ pub enum Step {
         /// Replace the owner's own lower token: a majority is mine, but under different tokens.
         unify: bool,
     },
-    /// Keep the lock for one more ttl; re-create a missing grant if nobody had the lock since.
+    /// Take all of these locks, or change nothing: one step where one place has them all.
+    AcquireAll {
+        /// Claims without a place in line, each of another lock.
+        parts: Arc<[Part]>,
+    },
+    /// Keep the lock for one more ttl; re-create a missing grant if nobody had the lock since. A reader's claim that finds
+    /// its owner's grant to be a writer's makes it a reader's (a *downgrade*) and hands over to the readers that come next;
+    /// a writer's claim never makes a reader's grant its own.
     Renew {
         /// The claim.
         claim: Arc<Claim>,
         /// The token of the hold.
         token: FencingToken,
+        /// The token for the next in line, if a downgrade lets it in; `None` for a writer's claim.
+        pass: Option<Proposal>,
     },
     /// Give back exactly this token; the claim stays in line.
     GiveBack {
@@ -209,7 +220,7 @@ impl Step {
     /// What the user asked for, for errors.
     pub fn operation(&self) -> &'static str {
         match self {
-            Self::Acquire { .. } | Self::GiveBack { .. } => "acquire",
+            Self::Acquire { .. } | Self::AcquireAll { .. } | Self::GiveBack { .. } => "acquire",
             Self::Renew { .. } => "renew",
             Self::Release { .. } => "release",
             Self::Evict { .. } => "force_release",
@@ -219,23 +230,46 @@ impl Step {
         }
     }
 
-    /// The claim that the step is of; `None` where nobody claims anything.
+    /// The claim that the step is of; `None` where nobody claims anything, or several are claimed.
     pub fn claim(&self) -> Option<&Claim> {
         match self {
             Self::Acquire { claim, .. }
             | Self::Renew { claim, .. }
             | Self::GiveBack { claim, .. }
             | Self::Release { claim, .. } => Some(claim),
-            Self::Evict { .. } | Self::Ask { .. } | Self::Inspect { .. } | Self::List { .. } => None,
+            Self::AcquireAll { .. }
+            | Self::Evict { .. }
+            | Self::Ask { .. }
+            | Self::Inspect { .. }
+            | Self::List { .. } => None,
         }
     }
 
-    /// The lock that the step is about; `None` for a listing.
+    /// The one lock that the step is about; `None` for a listing, and for several.
     pub fn name(&self) -> Option<&LockName> {
         match self {
             Self::Evict { name, .. } | Self::Ask { name, .. } | Self::Inspect { name } => Some(name),
             other => other.claim().map(|claim| &claim.name),
         }
+    }
+}
+
+/// One of several claims that are granted together.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Part {
+    /// The claim.
+    pub claim: Arc<Claim>,
+    /// Its attempt.
+    pub attempt: u32,
+    /// The token of its grant.
+    pub token: Proposal,
+}
+
+impl Part {
+    /// The same, asked for alone.
+    pub fn alone(&self) -> Step {
+        let Self { claim, attempt, token } = self.clone();
+        Step::Acquire { claim, attempt, token, unify: false }
     }
 }
 
@@ -256,6 +290,14 @@ pub enum Answer {
         /// The token of the grant.
         token: FencingToken,
     },
+    /// To `AcquireAll`: each has its own, as to `Acquire`.
+    AllGranted {
+        /// The tokens of the grants, in the order of the parts.
+        tokens: Vec<FencingToken>,
+    },
+    /// To `AcquireAll`: not all are to be had at once, as far as the store has looked, and nothing was changed. Asking for
+    /// each alone tells more.
+    NotAll,
     /// To `Acquire`: others have it, or come first. If the claim has a place, it is in line now.
     Held {
         /// Who has it, if somebody has.
@@ -410,6 +452,29 @@ pub trait Store: Send + Sync + 'static {
     fn listen(&self, claim: &Arc<Claim>, reply: Reply) -> Listening;
     /// The store's clock as a token: a guess that saves round trips, never trusted. `None`: not known yet.
     fn clock(&self) -> Option<FencingToken>;
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl<S: Store + ?Sized> Store for Arc<S> {
+    fn abilities(&self) -> Abilities {
+        (**self).abilities()
+    }
+
+    fn label(&self) -> String {
+        (**self).label()
+    }
+
+    fn submit(&self, step: Step, deadline: Moment, reply: Reply) {
+        (**self).submit(step, deadline, reply);
+    }
+
+    fn listen(&self, claim: &Arc<Claim>, reply: Reply) -> Listening {
+        (**self).listen(claim, reply)
+    }
+
+    fn clock(&self) -> Option<FencingToken> {
+        (**self).clock()
+    }
 }
 
 /// Keeps a claim's pushes coming; they end when it is dropped.

@@ -12,6 +12,8 @@
 //! - A release raises the last token to the highest its owner ever proposed: an acquire that arrives after its own
 //!   release is refused.
 //! - A renewal re-creates a missing grant only if no later token was seen.
+//! - A grant becomes weaker, never stronger: a reader's renewal makes a writer's grant shared; whatever of the writer
+//!   arrives late finds it so and leaves it so.
 //! - A give-back names the exact token: a late one never frees a newer grant.
 //! - A grant is kept for the claim's delay beyond what its owner counts on, so a lock that nobody released rests for
 //!   that long before the next owner has it; a release frees it at once.
@@ -25,7 +27,7 @@ use crate::actor::ActorId;
 use crate::error::StoreErrorKind;
 use crate::name::Owner;
 use crate::state::{Holder, LockState, Waiter, YieldRequest};
-use crate::store::{Answer, Claim, Loss, Mode, Proposal, Step, Then, Trouble, Turn};
+use crate::store::{Answer, Claim, Loss, Mode, Part, Proposal, Step, Then, Trouble, Turn};
 use crate::token::FencingToken;
 
 pub use shelf::{Held, Notice, Now, Queued, Shelf};
@@ -40,19 +42,27 @@ pub const REMEMBER: Duration = Duration::from_secs(24 * 3600);
 pub const WAITERS_MAX: u32 = 10_000;
 
 /// Runs one step on the rows of its lock. The outer error is the shelf's, the inner one is the answer "certainly not".
-/// A [`Step::List`] is about many locks and is for the store itself, which shows each with [`state`].
+/// What is about many locks is for the store itself: it shows each of a [`Step::List`] with [`state`], and runs each of
+/// a [`Step::AcquireAll`] alone if all of them [would be granted](would_grant), in one transaction.
 pub fn apply<S: Shelf>(shelf: &mut S, step: &Step, now: Now) -> Result<Result<Answer, Trouble>, S::Error> {
     let mut desk = Desk::open(shelf, now)?;
     match step {
         Step::Acquire { claim, attempt, token, unify } => desk.acquire(claim, *attempt, *token, *unify),
-        Step::Renew { claim, token } => desk.renew(claim, *token),
+        Step::Renew { claim, token, pass } => desk.renew(claim, *token, *pass),
         Step::GiveBack { claim, attempt, token, pass } => desk.give_back(claim, *attempt, *token, *pass).map(Ok),
         Step::Release { claim, raise, pass, then } => desk.release(&claim.owner, *raise, *pass, then.as_ref()),
         Step::Evict { above, .. } => desk.evict(*above).map(Ok),
         Step::Ask { request, .. } => desk.ask(request).map(Ok),
         Step::Inspect { name } => desk.state(name.as_str()).map(|state| Ok(Answer::State(state))),
-        Step::List { .. } => unreachable!("BUG: a listing is not about one lock"),
+        Step::List { .. } | Step::AcquireAll { .. } => unreachable!("BUG: it is not about one lock"),
     }
+}
+
+/// Whether one of several would be granted if it asked alone, now.
+pub fn would_grant<S: Shelf>(shelf: &mut S, part: &Part, now: Now) -> Result<bool, S::Error> {
+    let mut desk = Desk::open(shelf, now)?;
+    let fits = now.quarantined.is_none() && desk.token(part.token).is_some();
+    Ok(fits && desk.admits(part.claim.mode) && desk.is_next(&part.claim)?)
 }
 
 /// What can be seen of a lock.
@@ -149,11 +159,23 @@ impl<'a, S: Shelf> Desk<'a, S> {
         Ok(Ok(Answer::Held { holder, last: self.last }))
     }
 
-    fn renew(&mut self, claim: &Claim, token: FencingToken) -> Result<Result<Answer, Trouble>, S::Error> {
+    fn renew(
+        &mut self,
+        claim: &Claim,
+        token: FencingToken,
+        pass: Option<Proposal>,
+    ) -> Result<Result<Answer, Trouble>, S::Error> {
         if let Some(mut mine) = self.holders.iter().find(|held| held.owner == claim.owner).cloned() {
             mine.until = self.now.moment.plus(claim.kept_for());
             let asked = mine.asked.clone();
+            let downgraded = claim.mode == Mode::Shared && mine.mode == Mode::Exclusive;
+            if downgraded {
+                mine.mode = Mode::Shared;
+            }
             self.put_holder(mine)?;
+            if let Some(pass) = pass.filter(|_| downgraded) {
+                self.hand_over(pass)?;
+            }
             return Ok(Ok(asked.map_or(Answer::Kept, Answer::KeptAndAsked)));
         }
         if self.shelf.revoked(&claim.owner)? {

@@ -6,6 +6,7 @@
 
 pub mod deadlocks;
 pub mod delay;
+pub mod downgrade;
 pub mod exclusion;
 pub mod fencing;
 pub mod input;
@@ -17,10 +18,12 @@ pub mod renewal;
 pub mod semaphore;
 pub mod several;
 pub mod sharing;
+pub mod unfair;
 pub mod unfenced;
 pub mod waiting;
 pub mod yielding;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use fencepost_core::{Blocking, Connect, Event, EventKind, Feed, Locks};
@@ -36,9 +39,17 @@ pub trait Subject: Send + Sync + 'static {
     }
 }
 
+/// In milliseconds; see [`lengthen_leases`].
+static SHORTEST_LEASE: AtomicU64 = AtomicU64::new(200);
+
+/// From here on no lease of this process is meant to expire sooner: for a store that is away now and then.
+pub fn lengthen_leases(shortest: Duration) {
+    SHORTEST_LEASE.store(u64::try_from(shortest.as_millis()).unwrap_or(u64::MAX), Ordering::SeqCst);
+}
+
 /// A short ttl on this store, for leases that shall expire.
 pub fn short_ttl(locks: &Locks) -> Duration {
-    (locks.guarantees().smallest_ttl * 2).max(Duration::from_millis(200))
+    (locks.guarantees().smallest_ttl * 2).max(Duration::from_millis(SHORTEST_LEASE.load(Ordering::SeqCst)))
 }
 
 /// A ttl that a busy machine does not overrun, for leases that shall be kept.
@@ -56,20 +67,24 @@ pub fn wait_for(feed: &mut Feed<Event>, name: &str, wanted: impl Fn(&EventKind) 
     }
 }
 
+/// A promise by its name, and how it is put to the test.
+pub type Promise<S> = (&'static str, fn(&S));
+
 /// Runs the contract on a back end: `contract!(expression that makes a fresh Subject)`.
 ///
 /// A store says so if it has no `line` that waiters stand in, or no `readers` that hold together:
 /// `contract!(Subject::new(), without line and readers)`. What that leaves out is listed below, under these names; each
 /// such store has tests of its own for what happens there instead.
+///
+/// As [`Promise`]s, for whoever runs them another way: `contract!(@names core)`, `line` and `readers`.
 #[macro_export]
 macro_rules! contract {
-    ($subject:expr) => {
-        $crate::contract!($subject, without line and readers);
-        $crate::contract!(@line $subject);
-        $crate::contract!(@readers $subject);
+    (@names $group:ident) => {
+        $crate::contract! { @$group names () }
     };
-    ($subject:expr, without line and readers) => {
-        $crate::contract! { @each $subject,
+    // What every store promises.
+    (@core $way:ident $subject:tt) => {
+        $crate::contract! { @$way $subject,
             delay: a_lock_that_nobody_released_rests_for_its_delay;
             delay: a_clean_release_frees_at_once_whatever_the_delay;
             delay: an_adopted_lease_keeps_its_delay;
@@ -120,32 +135,43 @@ macro_rules! contract {
             several: opposite_orders_of_names_never_deadlock;
             several: names_that_the_actor_holds_are_entered_again;
             several: one_lost_name_of_several_is_a_loss;
+            unfair: an_unfair_claim_gets_the_lock_in_the_end;
+            unfair: unfair_claims_exclude_and_all_are_served;
+            unfair: an_unfair_wait_ends_in_time_and_says_who_holds;
             unfenced: a_lock_without_a_token_excludes_one_with_a_token_and_the_other_way_round;
             unfenced: a_lock_without_a_token_is_renewed_and_waited_for;
             waiting: a_waiter_has_the_lock_when_it_is_released;
             waiting: a_wait_ends_in_time_and_says_who_holds;
             waiting: a_waiter_that_gave_up_is_out_of_the_line;
-            waiting: an_unfair_claim_gets_the_lock_in_the_end;
             yielding: a_holder_hears_who_asks_for_its_lock_and_why;
             yielding: a_request_ends_with_the_hold_that_it_was_meant_for;
         }
     };
     // Order of arrival, the line as others see it, and the circles of those who stand in lines.
-    (@line $subject:expr) => {
-        $crate::contract! { @each $subject,
+    (@line $way:ident $subject:tt) => {
+        $crate::contract! { @$way $subject,
             deadlocks: two_locks_in_opposite_order_are_seen_as_a_deadlock;
             deadlocks: a_wait_that_closes_a_cycle_fails_if_its_actor_asked_for_it;
             deadlocks: a_deadlock_of_one_behind_another_of_its_process_is_seen_there;
             inspection: the_holder_and_the_line_can_be_seen;
             semaphore: permits_go_out_in_order_of_arrival;
+            unfair: an_unfair_claim_has_no_place_in_line;
             waiting: waiters_are_served_in_order_of_arrival;
             waiting: trying_does_not_overtake_those_in_line;
             waiting: many_threads_of_one_process_share_one_place_in_line;
         }
     };
     // Shared locks.
-    (@readers $subject:expr) => {
-        $crate::contract! { @each $subject,
+    (@readers $way:ident $subject:tt) => {
+        $crate::contract! { @$way $subject,
+            downgrade: a_downgraded_writer_reads_on_and_keeps_writers_out;
+            downgrade: readers_in_line_come_in_when_the_writer_is_downgraded;
+            downgrade: a_writer_in_line_waits_until_the_downgraded_hold_ends;
+            downgrade: a_downgraded_hold_is_renewed_as_a_readers;
+            downgrade: readers_of_the_same_process_come_in_when_its_writer_is_downgraded;
+            downgrade: a_lease_stays_a_writers_while_another_hold_of_its_actor_writes;
+            downgrade: a_lost_hold_cannot_be_downgraded;
+            downgrade: a_downgraded_lease_is_adopted_as_a_readers;
             reentrant: a_reading_actor_that_wants_to_write_is_refused;
             reentrant: a_writing_actor_that_wants_to_read_shares_its_own_lease;
             sharing: readers_hold_together_and_keep_writers_out;
@@ -154,12 +180,23 @@ macro_rules! contract {
             yielding: readers_are_asked_and_so_is_one_without_a_token;
         }
     };
-    (@each $subject:expr, $($file:ident: $promise:ident;)*) => {
+    (@names (), $($file:ident: $promise:ident;)*) => {
+        [$((stringify!($promise), $crate::contract::$file::$promise)),*]
+    };
+    (@tests $subject:tt, $($file:ident: $promise:ident;)*) => {
         $(
             #[test]
             fn $promise() {
                 $crate::contract::$file::$promise(&$subject);
             }
         )*
+    };
+    ($subject:expr, without line and readers) => {
+        $crate::contract! { @core tests { $subject } }
+    };
+    ($subject:expr) => {
+        $crate::contract! { @core tests { $subject } }
+        $crate::contract! { @line tests { $subject } }
+        $crate::contract! { @readers tests { $subject } }
     };
 }

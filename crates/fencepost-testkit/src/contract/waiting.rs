@@ -104,21 +104,6 @@ pub fn trying_does_not_overtake_those_in_line(subject: &impl Subject) {
     });
 }
 
-/// Back-off instead of a place.
-pub fn an_unfair_claim_gets_the_lock_in_the_end(subject: &impl Subject) {
-    let (first, second) = (subject.locks("first"), subject.locks("second"));
-    let ttl = long_ttl(&first);
-    let guard = first.lock("x").ttl(ttl).acquire().block().expect("free");
-    let mut events = second.events();
-    std::thread::scope(|scope| {
-        let waiter = scope.spawn(|| second.lock("x").ttl(ttl).unfair().wait_forever().acquire().block());
-        wait_for(&mut events, "x", |kind| *kind == EventKind::Waiting);
-        assert!(first.inspect("x").block().expect("an answer").waiters.is_empty());
-        guard.release().block().expect("released");
-        assert!(waiter.join().expect("no panic").expect("its turn").is_held());
-    });
-}
-
 /// Of one process the first contends; the others cost the store nothing.
 pub fn many_threads_of_one_process_share_one_place_in_line(subject: &impl Subject) {
     const WAITERS: usize = 20;

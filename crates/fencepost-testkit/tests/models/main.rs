@@ -1,92 +1,21 @@
 //! Each kind of lock against a simple sequential model, over random operations on virtual time.
 
+mod readers_and_writers;
+mod world;
+
 use std::collections::BTreeMap;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::time::Duration;
 
-use fencepost_core::{
-    AcquireError, Actor, Blocking, FencingToken, Grant, Guard, Lock, Locks, Permit, ReleaseOutcome, SharedToken,
-    VirtualClock,
-};
-use fencepost_testkit::dice::Dice;
-use fencepost_testkit::faulty::Faults;
-use fencepost_testkit::nodes::Nodes;
+use fencepost_core::{AcquireError, Actor, FencingToken, Grant, Guard, Lock, Locks, Permit, ReleaseOutcome};
 use fencepost_testkit::poll;
+
+use world::{Hold, World};
 
 /// Sequences per kind; there are four kinds.
 const SEQUENCES: u64 = 3_000;
 const OPERATIONS: u32 = 25;
 const TTL: Duration = Duration::from_secs(10);
-
-struct World {
-    clock: VirtualClock,
-    nodes: Nodes,
-    dice: Dice,
-    seed: u64,
-}
-
-impl World {
-    fn new(seed: u64) -> Self {
-        let clock = VirtualClock::new();
-        let nodes = Nodes::new(1, &clock.clock(), seed, Faults::default());
-        Self { clock, nodes, dice: Dice::new(seed), seed }
-    }
-
-    fn connect(&mut self, number: u64) -> Locks {
-        let connect = self.nodes.connect().clock(&self.clock).seed(self.seed * 8 + number).ttl(TTL);
-        connect.label(number.to_string()).block().expect("memory is there")
-    }
-
-    /// An answer that needs no waiting.
-    fn now<T>(&self, future: impl Future<Output = T>) -> T {
-        poll::once(pin!(future)).unwrap_or_else(|| panic!("memory answers at once, seed {}", self.seed))
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        self.dice.below(limit as u64) as usize
-    }
-
-    fn lets_time_pass(&mut self) {
-        let span = Duration::from_millis(self.dice.below(9_000));
-        self.clock.turn(span);
-    }
-
-    /// Nothing is left, and nothing goes on.
-    fn ends_clean(&self) {
-        self.clock.turn(TTL * 3);
-        assert_eq!(self.nodes.rows_in_use(), 0, "left behind, seed {}", self.seed);
-        assert_eq!(self.clock.next_alarm(), None, "something goes on for ever, seed {}", self.seed);
-    }
-}
-
-/// Writers and readers of one actor, as one hold.
-enum Hold {
-    Writer(Guard),
-    Reader(Guard<SharedToken>),
-}
-
-impl Hold {
-    fn number(&self) -> String {
-        match self {
-            Self::Writer(guard) => guard.token().to_string(),
-            Self::Reader(guard) => guard.token().to_string().trim_start_matches('r').to_owned(),
-        }
-    }
-
-    fn is_held(&self) -> bool {
-        match self {
-            Self::Writer(guard) => guard.is_held(),
-            Self::Reader(guard) => guard.is_held(),
-        }
-    }
-
-    fn release(self, world: &World) -> ReleaseOutcome {
-        match self {
-            Self::Writer(guard) => world.now(guard.release()).expect("memory answers"),
-            Self::Reader(guard) => world.now(guard.release()).expect("memory answers"),
-        }
-    }
-}
 
 /// The model: who has a lock, how, how often.
 #[derive(Clone)]
@@ -346,46 +275,6 @@ fn a_semaphore_is_a_number_and_a_line() {
             assert!(slots.len() == count && count <= permits as usize, "one slot twice, seed {seed}");
         }
         drop(line);
-        world.ends_clean();
-    }
-}
-
-/// A writer needs all units, a reader one.
-#[test]
-fn readers_and_writers_are_a_line_in_which_a_writer_needs_everything() {
-    const ALL: u32 = 1_000;
-    for seed in 0..SEQUENCES {
-        let mut world = World::new(seed);
-        let connections: Vec<Locks> = (0..5).map(|number| world.connect(number)).collect();
-        let mut writers: Line<FencingToken> = Line::new(ALL);
-        let mut readers: Line<SharedToken> = Line::new(ALL);
-        for _ in 0..OPERATIONS {
-            world.clock.turn(Duration::from_millis(1));
-            let connection = world.below(connections.len());
-            let lock = connections[connection].lock("x");
-            // Each line is checked while the other is empty: a mixed one is the contract's and the chaos test's.
-            match world.below(6) {
-                0 if readers.held.is_empty() => writers.tries(&world, ALL, &lock),
-                1 if readers.held.is_empty() && writers.waiting.len() < 3 => writers.waits(&world, ALL, lock),
-                2 if writers.held.is_empty() => readers.tries(&world, 1, &lock.shared()),
-                3 if writers.held.is_empty() => readers.waits(&world, 1, lock.shared()),
-                4 if !writers.held.is_empty() => writers.leaves(&world, 0),
-                4 if !readers.held.is_empty() => {
-                    let at = world.below(readers.held.len());
-                    readers.leaves(&world, at);
-                }
-                5 if !writers.held.is_empty() => {
-                    assert!(world.now(lock.shared().try_acquire()).expect("an answer").is_none(), "seed {seed}");
-                }
-                5 if !readers.held.is_empty() => {
-                    assert!(world.now(lock.try_acquire()).expect("an answer").is_none(), "seed {seed}");
-                }
-                _ => world.lets_time_pass(),
-            }
-            writers.is_sound(seed);
-            readers.is_sound(seed);
-        }
-        drop((writers, readers));
         world.ends_clean();
     }
 }

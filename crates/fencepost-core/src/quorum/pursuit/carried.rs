@@ -1,0 +1,31 @@
+//! A first request that somebody else carries to the nodes: another claim's release, or one step for several claims.
+
+use super::{Pursuit, RoundKind};
+use crate::quorum::Scene;
+use crate::store::{Proposal, Step};
+
+impl Pursuit {
+    /// The first attempt, under this token, carried to the nodes by somebody else: `known` to be there.
+    pub(in crate::quorum) fn begin_carried(&mut self, scene: &mut Scene<'_>, token: Proposal, known: bool) -> u32 {
+        let request = scene.new_request();
+        if let Proposal::Exactly(token) = token {
+            self.highest = self.highest.max(Some(token));
+        }
+        self.carried = Some((request, token));
+        self.answered = known;
+        self.await_answers(scene, request);
+        request
+    }
+
+    /// A node did not grant us together with others, and changed nothing: it is asked for us alone, by the same request.
+    pub(super) fn ask_alone(&mut self, scene: &mut Scene<'_>, node: usize, request: u32) {
+        // Said twice, the second would pass for the answer to what is asked now.
+        let Some((carried, token)) = self.carried.filter(|_| !self.nodes[node].alone) else { return };
+        self.nodes[node].alone = true;
+        if carried != request || self.round.is_none_or(|round| round.kind != RoundKind::Asked(request)) {
+            return self.nodes[node].under_way.retain(|other| *other != request);
+        }
+        let claim = scene.claim.clone();
+        scene.send(node, request, Step::Acquire { claim, attempt: request, token, unify: false });
+    }
+}
