@@ -9,11 +9,14 @@ use fencepost_testkit::poll;
 use crate::world::{Hold, World};
 use crate::{OPERATIONS, SEQUENCES};
 
+type Acquiring = Pin<Box<dyn Future<Output = Result<Hold, AcquireError>>>>;
+
 /// Readers and writers in order of arrival. Each connection has one claim at a time: that one has its place in the store.
 #[derive(Default)]
 struct Crowd {
     held: Vec<(usize, Hold)>,
-    waiting: Vec<(usize, bool, Pin<Box<dyn Future<Output = Result<Hold, AcquireError>>>>)>,
+    /// From where, whether to read, and the wait itself.
+    waiting: Vec<(usize, bool, Acquiring)>,
     newest: u64,
 }
 
