@@ -31,23 +31,24 @@ fn in_another_process() {
         "waits" => queue::stand_in_line(&locks),
         "reads" => {
             let lock = locks.lock("x").ttl(TTL).shared().wait_at_most(PATIENCE);
-            take_turns(&lock, |guard| (Kind::Reads, guard.token().to_string().trim_start_matches('r').to_owned()));
+            take_turns(&lock, 1, |guard| (Kind::Reads, guard.token().to_string().trim_start_matches('r').to_owned()));
         }
         "writes" => {
             let lock = locks.lock("x").ttl(TTL).wait_at_most(PATIENCE);
-            take_turns(&lock, |guard| (Kind::Writes, guard.token().to_string()));
+            take_turns(&lock, 1, |guard| (Kind::Writes, guard.token().to_string()));
         }
         "permits" => {
             let lock = locks.semaphore("s", PERMITS).ttl(TTL).wait_at_most(PATIENCE);
             let shown = |permit: Permit| (Kind::Permit(permit.slot), permit.token.to_string());
-            take_turns(&lock, |guard| shown(guard.permit()));
+            // Longer than it takes to pass the turn on, so that all permits are out at times.
+            take_turns(&lock, 10, |guard| shown(guard.permit()));
         }
         role => unreachable!("BUG: no role {role}"),
     }
 }
 
 /// Says that it is ready; when told, takes turns for a while, and tells of each in the end.
-fn take_turns<G: Grant>(lock: &Lock<G>, shown: impl Fn(&Guard<G>) -> (Kind, String)) {
+fn take_turns<G: Grant>(lock: &Lock<G>, trips: u32, shown: impl Fn(&Guard<G>) -> (Kind, String)) {
     say("ready");
     await_leave();
     let end = history::now() + u64::try_from(length().as_nanos()).expect("not for centuries");
@@ -56,8 +57,8 @@ fn take_turns<G: Grant>(lock: &Lock<G>, shown: impl Fn(&Guard<G>) -> (Kind, Stri
         let asked = history::now();
         let guard = lock.acquire().block().expect("its turn");
         let from = history::now();
-        // The work: a round trip to the servers, and the hold is looked at by them.
-        let renewed = guard.renew().block();
+        // The work: round trips to the servers, who look at the hold.
+        let renewed = (0..trips).try_for_each(|_| guard.renew().block().map(drop));
         let until = history::now();
         if renewed.is_ok() && guard.is_held() {
             let (kind, token) = shown(&guard);

@@ -216,6 +216,11 @@ impl<G: Grant> Lock<G> {
 
     /// Waits in line, as long as told. How a hold can be lost is said at [`Guard`].
     ///
+    /// Tickets are the time of arrival on the store's clock, as each client knows it: one store serves them in order, and
+    /// two claims swap places only if they arrive within what the clients' clocks are off. Nodes that vote keep a line
+    /// each; a claim that has not reached a majority of them yet may be overtaken
+    /// ([`Acquired`](crate::EventKind::Acquired) tells the ticket).
+    ///
     /// # Cancel safety
     /// Dropped, it leaves the line, and a grant on its way is given back.
     ///

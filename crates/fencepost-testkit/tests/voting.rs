@@ -3,9 +3,12 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use fencepost_core::store::{Answer, Proposal, Step};
-use fencepost_core::{AcquireError, Blocking, Locks, StoreErrorKind, VirtualClock, Vote};
-use fencepost_testkit::faulty::{Faults, Link};
+use fencepost_core::store::{self, Answer, Proposal, Step};
+use fencepost_core::{
+    AcquireError, Blocking, Event, EventKind, Feed, FencingToken, Locks, StoreErrorKind, VirtualClock, Vote,
+};
+use fencepost_testkit::contract::wait_for;
+use fencepost_testkit::faulty::{Faults, Faulty, Link};
 use fencepost_testkit::nodes::{Nodes, memory};
 use fencepost_testkit::{poll, steps};
 
@@ -321,4 +324,46 @@ fn stores_that_mint_their_own_tokens_may_not_vote_together() {
     });
     let error = connect.clock(&clock).block().expect_err("refused");
     assert_eq!(error.kind, StoreErrorKind::Misconfigured);
+}
+
+/// The token and the ticket of a claim that was granted.
+fn granted(feed: &mut Feed<Event>) -> (FencingToken, FencingToken) {
+    match wait_for(feed, "x", |kind| matches!(kind, EventKind::Acquired { .. })) {
+        EventKind::Acquired { token, ticket, .. } => (token, ticket.expect("it waited")),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Tickets and tokens tell it. The first in line was cut off from a majority until that forgot its places.
+#[test]
+fn one_that_was_overtaken_can_be_told_from_the_events() {
+    let (clock, nodes) = world(3, Faults::default());
+    let links: Vec<_> =
+        nodes.iter().map(|node| Faulty::new(node.store().clone(), clock.clock(), 1, Faults::default())).collect();
+    let own = links.clone();
+    let early = store::connect(move |_| Ok(own)).clock(&clock).ttl(TTL).seed(1).block().expect("memory is there");
+    let (holder, late) = (locks(&clock, &nodes, "holder"), locks(&clock, &nodes, "late"));
+    let mut events = [early.events(), late.events()];
+    for overtaken in [false, true] {
+        let guard = holder.lock("x").acquire().block().expect("free");
+        let [first, second] = [&early, &late].map(|locks| locks.lock("x").wait_forever());
+        let (mut first, mut second) = (pin!(first.acquire()), pin!(second.acquire()));
+        assert!(poll::once(first.as_mut()).is_none());
+        clock.turn(Duration::from_millis(1));
+        assert!(poll::once(second.as_mut()).is_none());
+        if overtaken {
+            links[..2].iter().for_each(|link| link.set_link(Link::Silent));
+            clock.turn(Duration::from_millis(3500));
+        }
+        guard.release().block().expect("released");
+        clock.turn(ANSWER_WITHIN);
+        links.iter().for_each(|link| link.set_link(Link::Up));
+        let (one, other) = (poll::once(first.as_mut()), poll::once(second.as_mut()));
+        assert_eq!((one.is_some(), other.is_some()), (!overtaken, overtaken));
+        drop((one, other));
+        clock.turn(TTL);
+        let [first, second] = events.each_mut().map(granted);
+        assert!(first.1 < second.1, "in order of arrival");
+        assert_eq!(first.0 > second.0, overtaken);
+    }
 }

@@ -628,7 +628,8 @@ impl Course {
                 let nodes = pursuit.vouchers(token);
                 let votes = pursuit.votes();
                 let mut hold = Hold::new(scene, token, pursuit.highest, nodes, &self.upkeep());
-                scene.tell(EventKind::Acquired { token, remaining: until.since(scene.now) });
+                let ticket = self.claim.place().map(|place| place.ticket);
+                scene.tell(EventKind::Acquired { token, remaining: until.since(scene.now), ticket });
                 // A hand-over is renewed before anybody can leak it.
                 hold.tick(scene);
                 life.won = Some((token, votes));

@@ -26,7 +26,7 @@ pub mod yielding;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use fencepost_core::{Blocking, Connect, Event, EventKind, Feed, Locks};
+use fencepost_core::{Blocking, Connect, Event, EventKind, Feed, Locks, LossReason};
 
 /// A back end under test: one place where locks live, fresh for each test.
 pub trait Subject: Send + Sync + 'static {
@@ -64,6 +64,9 @@ pub fn wait_for(feed: &mut Feed<Event>, name: &str, wanted: impl Fn(&EventKind) 
         if event.name == name && wanted(&event.kind) {
             return event.kind;
         }
+        // What was waited for will never come.
+        let is_cut_off = event.name == name && event.kind == EventKind::Lost(LossReason::Unreachable);
+        assert!(!is_cut_off, "{name:?} was lost, reason: Unreachable");
     }
 }
 

@@ -15,6 +15,7 @@ type Acquiring = Pin<Box<dyn Future<Output = Result<Hold, AcquireError>>>>;
 #[derive(Default)]
 struct Crowd {
     held: Vec<(usize, Hold)>,
+    /// From where, whether to read, and the wait itself.
     waiting: Vec<(usize, bool, Acquiring)>,
     newest: u64,
 }
