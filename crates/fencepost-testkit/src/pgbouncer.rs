@@ -16,9 +16,14 @@ pub struct PgBouncer {
 }
 
 impl PgBouncer {
-    /// Before the PostgreSQL server on this port of this machine.
+    /// For the PostgreSQL server on this port of this machine.
+    pub fn of(server_port: u16) -> Self {
+        Self { server_port }
+    }
+
+    /// Starts one before that server.
     pub fn before(server_port: u16) -> Server<Self> {
-        Server::start(Self { server_port })
+        Server::start(Self::of(server_port))
     }
 }
 
