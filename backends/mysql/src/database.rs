@@ -125,11 +125,11 @@ impl Database for MySql {
     }
 
     async fn begin(&self, link: &mut Conn, want: &Want) -> Result<Page, Failure> {
-        page(sets(link, &self.statements.begin(want)).await?.pop(), want.line)
+        page(sets(link, &self.statements.begin(want)).await?.into_iter().flatten(), want.line)
     }
 
     async fn again(&self, link: &mut Conn, want: &Want) -> Result<Page, Failure> {
-        page(sets(link, &self.statements.page(want)).await?.pop(), want.line)
+        page(sets(link, &self.statements.page(want)).await?.into_iter().flatten(), want.line)
     }
 
     async fn commit(&self, link: &mut Conn, name: &LockName, changes: &Changes) -> Result<(), Failure> {
@@ -148,7 +148,8 @@ impl Database for MySql {
             self.statements.page(&Want { name: name.clone(), owners: Vec::new(), line: Want::WHOLE, counts: false })
         });
         let found = sets(link, &wants.collect::<Vec<_>>().join("; ")).await?;
-        found.into_iter().map(|rows| page(Some(rows), Want::WHOLE)).collect()
+        let each = found.len() / names.len();
+        found.chunks(each).map(|sets| page(sets.iter().flatten().cloned(), Want::WHOLE)).collect()
     }
 
     async fn names(
@@ -205,8 +206,8 @@ async fn sets(link: &mut Conn, text: &str) -> Result<Vec<Vec<Row>>, Failure> {
     Ok(sets)
 }
 
-fn page(rows: Option<Vec<Row>>, line: i64) -> Result<Page, Failure> {
-    let rows = rows.unwrap_or_default().into_iter().map(|found| row(&found).ok_or("a row is not as we wrote it"));
+fn page(rows: impl Iterator<Item = Row>, line: i64) -> Result<Page, Failure> {
+    let rows = rows.map(|found| row(&found).ok_or("a row is not as we wrote it"));
     let rows = rows.collect::<Result<Vec<_>, _>>().map_err(str::to_owned);
     let page = rows.and_then(|rows| Page::of(rows, line));
     page.map_err(|what| Failure::new(StoreErrorKind::Unexpected, what, "somebody else writes to these tables"))

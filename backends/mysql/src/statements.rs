@@ -25,15 +25,13 @@ pub(crate) const SESSION: [&str; 2] = [
 #[derive(Debug)]
 pub(crate) struct Statements {
     tables: Tables,
-    page: String,
     pub(crate) schema: String,
 }
 
 impl Statements {
     pub(crate) fn new(tables: Tables) -> Self {
-        let page = tables.fill(include_str!("sql/page.sql")).replace(":now_us", NOW_US);
         let schema = tables.fill(include_str!("sql/schema.sql"));
-        Self { tables, page, schema }
+        Self { tables, schema }
     }
 
     pub(crate) fn check(&self) -> String {
@@ -49,14 +47,41 @@ impl Statements {
         lock + &self.page(want)
     }
 
+    /// Several statements, in the order of [`RowKind`](fencepost_sql::RowKind): the server is quicker with each of them
+    /// than with their union, for which it makes a table.
     pub(crate) fn page(&self, want: &Want) -> String {
+        let name = bytes(want.name.as_str());
         let owners: Vec<String> = want.owners.iter().map(Owner::expose).collect();
-        let count = if want.counts { COUNT_MAX } else { 0 };
-        self.page
-            .replace(":name", &bytes(want.name.as_str()))
-            .replace(":owners", &list(owners.iter().map(String::as_str)))
-            .replace(":line", &want.line.to_string())
-            .replace(":count", &count.to_string())
+        let owners = list(owners.iter().map(String::as_str));
+        let lock = format!(
+            "SELECT 0, NULL, COALESCE(MAX(last_token), 0), 0, '', {NOW_US}, 0, 0, 0, NULL, NULL, NULL, NULL, NULL \
+             FROM {{locks}} WHERE name = {name}"
+        );
+        let holders = format!(
+            "SELECT 1, owner, token, shared, label, since_us, until_us, 0, attempt, actor, ask_number, ask_by, ask_note, \
+             NULL FROM {{holders}} WHERE name = {name}"
+        );
+        let places = |kind: u8, which: String| {
+            format!(
+                "SELECT {kind}, owner, ticket, shared, label, since_us, until_us, kept_us, attempt, actor, NULL, NULL, \
+                 NULL, inbox FROM {{waiters}} WHERE name = {name} {which}"
+            )
+        };
+        let mut all = vec![lock, holders, places(2, format!("ORDER BY ticket, owner LIMIT {}", want.line))];
+        if !want.owners.is_empty() {
+            all.push(places(3, format!("AND owner IN ({owners})")));
+            all.push(format!(
+                "SELECT 4, owner, 0, 0, '', 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL FROM {{revoked}} \
+                 WHERE name = {name} AND owner IN ({owners})"
+            ));
+        }
+        if want.counts {
+            all.push(format!(
+                "SELECT 5, NULL, COUNT(*), 0, '', 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL \
+                 FROM (SELECT 1 FROM {{waiters}} WHERE name = {name} LIMIT {COUNT_MAX}) AS places"
+            ));
+        }
+        self.tables.fill(&all.join("; "))
     }
 
     /// All that changed, and the commit. What comes after a statement that failed is not run.

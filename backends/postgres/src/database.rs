@@ -34,7 +34,7 @@ pub(crate) struct Postgres {
     pub(crate) statements: Statements,
     label: String,
     /// The server's sessions are ours, no pooler stands between: seen by a letter that arrived.
-    pub(crate) is_direct: AtomicBool,
+    pub(crate) is_direct: Arc<AtomicBool>,
     /// Letters do not arrive here.
     pub(crate) is_deaf: AtomicBool,
 }
@@ -66,7 +66,7 @@ impl Postgres {
         let connector = connector(&settings).map_err(wrong)?;
         let statements = Statements::new(&settings.tables);
         let label = label(&config);
-        let (is_direct, is_deaf) = (AtomicBool::new(false), AtomicBool::new(!settings.listen));
+        let (is_direct, is_deaf) = (Arc::default(), AtomicBool::new(!settings.listen));
         Ok(Self { config, connector, settings, statements, label, is_direct, is_deaf })
     }
 
@@ -131,7 +131,7 @@ impl Database for Postgres {
             // Whoever waits for an answer is told of the error.
             let _ = connection.await;
         });
-        Ok(Link::new(client, driver, self.is_direct.load(Ordering::Relaxed)))
+        Ok(Link::new(client, driver, self.is_direct.clone()))
     }
 
     async fn check(&self, link: &mut Link) -> Result<i64, Failure> {
@@ -142,6 +142,7 @@ impl Database for Postgres {
 
     async fn begin(&self, link: &mut Link, want: &Want) -> Result<Page, Failure> {
         let Statements { lock, page, make, .. } = &self.statements;
+        link.settle().await;
         try_join3(link.ready(lock), link.ready(page), link.ready(make)).await?;
         let name = [Value::text(want.name.as_str())];
         // Sent together: one round trip.
@@ -154,7 +155,8 @@ impl Database for Postgres {
         let now_us = Self::page_of(&rows, want.line)?.now_us;
         let new = [Value::text(want.name.as_str()), Value::number(now_us)];
         let (made, locked, rows) = join3(link.rows(make, &new), link.rows(lock, &name), self.page(link, want)).await;
-        (made?, locked?);
+        made?;
+        locked?;
         Self::page_of(&rows?, want.line)
     }
 

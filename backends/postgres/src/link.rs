@@ -1,7 +1,8 @@
 //! One connection, and how a statement goes over it.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use fencepost_sql::Failure;
 use tokio::task::JoinHandle;
@@ -51,32 +52,40 @@ impl Value {
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) client: Client,
-    /// Statements that the server keeps for us; `None`: it is not known to be ours alone, a pooler may stand between.
-    prepared: Option<Mutex<HashMap<String, Statement>>>,
+    /// The session is known to be ours alone: no pooler stands between.
+    is_direct: Arc<AtomicBool>,
+    /// Statements that the server keeps for us, then.
+    prepared: Mutex<HashMap<String, Statement>>,
     driver: JoinHandle<()>,
 }
 
 impl Link {
-    pub(crate) fn new(client: Client, driver: JoinHandle<()>, prepares: bool) -> Self {
-        Self { client, prepared: prepares.then(Mutex::default), driver }
+    pub(crate) fn new(client: Client, driver: JoinHandle<()>, is_direct: Arc<AtomicBool>) -> Self {
+        Self { client, is_direct, prepared: Mutex::default(), driver }
+    }
+
+    /// Has the server plan a statement once, and not for every lock anew. Not inside a transaction: old servers refuse.
+    pub(crate) async fn settle(&self) {
+        let is_new = self.prepared().is_empty();
+        if is_new && self.is_direct.load(Ordering::Relaxed) {
+            let _ = self.client.batch_execute("SET plan_cache_mode = force_generic_plan").await;
+        }
     }
 
     /// Makes sure that a statement can be sent without a question of its own. Statements that are sent together are
     /// made ready before the first of them.
     pub(crate) async fn ready(&self, text: &str) -> Result<(), Failure> {
-        let Some(prepared) = &self.prepared else { return Ok(()) };
-        if prepared.lock().unwrap_or_else(PoisonError::into_inner).contains_key(text) {
+        if !self.is_direct.load(Ordering::Relaxed) || self.prepared().contains_key(text) {
             return Ok(());
         }
         let statement = self.client.prepare(text).await.map_err(|error| failure(&error))?;
-        prepared.lock().unwrap_or_else(PoisonError::into_inner).insert(text.to_owned(), statement);
+        self.prepared().insert(text.to_owned(), statement);
         Ok(())
     }
 
     /// Sends a statement when first polled, and answers its rows.
     pub(crate) async fn rows(&self, text: &str, values: &[Value]) -> Result<Vec<Row>, Failure> {
-        let prepared = self.prepared.as_ref();
-        let prepared = prepared.and_then(|all| all.lock().unwrap_or_else(PoisonError::into_inner).get(text).cloned());
+        let prepared = self.prepared().get(text).cloned();
         let answer = match prepared {
             Some(statement) => {
                 let binds: Vec<&(dyn ToSql + Sync)> = values.iter().map(Value::bind).collect();
@@ -88,6 +97,10 @@ impl Link {
             }
         };
         answer.map_err(|error| failure(&error))
+    }
+
+    fn prepared(&self) -> std::sync::MutexGuard<'_, HashMap<String, Statement>> {
+        self.prepared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Several statements without binds.
