@@ -62,12 +62,14 @@ impl MySql {
         }
         // Tables are made one by one here, outside any transaction: only one program at a time does.
         sets(&mut link, "SELECT GET_LOCK('fencepost schema', 30)").await?;
-        match sets(&mut link, &self.statements.version()).await {
-            Ok(found) => check_version(found.first().and_then(|rows| rows.first()).and_then(|row| row.get(0))),
-            Err(missing) if missing.kind == StoreErrorKind::Misconfigured => {
-                sets(&mut link, &self.statements.schema).await.map(drop)
-            }
-            Err(other) => Err(other),
+        let version = match sets(&mut link, &self.statements.version()).await {
+            Ok(found) => found.first().and_then(|rows| rows.first()).and_then(|row| row.get(0)),
+            Err(missing) if missing.kind == StoreErrorKind::Misconfigured => None,
+            Err(other) => return Err(other),
+        };
+        match version {
+            Some(version) => check_version(Some(version)),
+            None => sets(&mut link, &self.statements.schema).await.map(drop),
         }
     }
 }
@@ -125,11 +127,11 @@ impl Database for MySql {
     }
 
     async fn begin(&self, link: &mut Conn, want: &Want) -> Result<Page, Failure> {
-        page(sets(link, &self.statements.begin(want)).await?.into_iter().flatten(), want.line)
+        page(sets(link, &self.statements.begin(want)).await?.into_iter().flatten(), want)
     }
 
     async fn again(&self, link: &mut Conn, want: &Want) -> Result<Page, Failure> {
-        page(sets(link, &self.statements.page(want)).await?.into_iter().flatten(), want.line)
+        page(sets(link, &self.statements.page(want)).await?.into_iter().flatten(), want)
     }
 
     async fn commit(&self, link: &mut Conn, name: &LockName, changes: &Changes) -> Result<(), Failure> {
@@ -144,12 +146,11 @@ impl Database for MySql {
         if names.is_empty() {
             return Ok(Vec::new());
         }
-        let wants = names.iter().map(|name| {
-            self.statements.page(&Want { name: name.clone(), owners: Vec::new(), line: Want::WHOLE, counts: false })
-        });
-        let found = sets(link, &wants.collect::<Vec<_>>().join("; ")).await?;
+        let wants: Vec<Want> = names.iter().cloned().map(Want::all).collect();
+        let statements: Vec<String> = wants.iter().map(|want| self.statements.page(want)).collect();
+        let found = sets(link, &statements.join("; ")).await?;
         let each = found.len() / names.len();
-        found.chunks(each).map(|sets| page(sets.iter().flatten().cloned(), Want::WHOLE)).collect()
+        found.chunks(each).zip(&wants).map(|(sets, want)| page(sets.iter().flatten().cloned(), want)).collect()
     }
 
     async fn names(
@@ -206,10 +207,10 @@ async fn sets(link: &mut Conn, text: &str) -> Result<Vec<Vec<Row>>, Failure> {
     Ok(sets)
 }
 
-fn page(rows: impl Iterator<Item = Row>, line: i64) -> Result<Page, Failure> {
+fn page(rows: impl Iterator<Item = Row>, want: &Want) -> Result<Page, Failure> {
     let rows = rows.map(|found| row(&found).ok_or("a row is not as we wrote it"));
     let rows = rows.collect::<Result<Vec<_>, _>>().map_err(str::to_owned);
-    let page = rows.and_then(|rows| Page::of(rows, line));
+    let page = rows.and_then(|rows| Page::of(rows, want));
     page.map_err(|what| Failure::new(StoreErrorKind::Unexpected, what, "somebody else writes to these tables"))
 }
 

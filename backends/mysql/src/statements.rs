@@ -51,8 +51,6 @@ impl Statements {
     /// than with their union, for which it makes a table.
     pub(crate) fn page(&self, want: &Want) -> String {
         let name = bytes(want.name.as_str());
-        let owners: Vec<String> = want.owners.iter().map(Owner::expose).collect();
-        let owners = list(owners.iter().map(String::as_str));
         let lock = format!(
             "SELECT 0, NULL, COALESCE(MAX(last_token), 0), 0, '', {NOW_US}, 0, 0, 0, NULL, NULL, NULL, NULL, NULL \
              FROM {{locks}} WHERE name = {name}"
@@ -67,15 +65,20 @@ impl Statements {
                  NULL, inbox FROM {{waiters}} WHERE name = {name} {which}"
             )
         };
-        let mut all = vec![lock, holders, places(2, format!("ORDER BY ticket, owner LIMIT {}", want.line))];
-        if !want.owners.is_empty() {
-            all.push(places(3, format!("AND owner IN ({owners})")));
+        let mut all = vec![lock, holders];
+        if want.line > 0 {
+            all.push(places(2, format!("ORDER BY ticket, owner LIMIT {}", want.line)));
+        }
+        if let Some(owner) = &want.revoked {
             all.push(format!(
                 "SELECT 4, owner, 0, 0, '', 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL FROM {{revoked}} \
-                 WHERE name = {name} AND owner IN ({owners})"
+                 WHERE name = {name} AND owner = {}",
+                text(&owner.expose())
             ));
         }
-        if want.counts {
+        if !want.places.is_empty() {
+            let owners: Vec<String> = want.places.iter().map(Owner::expose).collect();
+            all.push(places(3, format!("AND owner IN ({})", list(owners.iter().map(String::as_str)))));
             all.push(format!(
                 "SELECT 5, NULL, COUNT(*), 0, '', 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL \
                  FROM (SELECT 1 FROM {{waiters}} WHERE name = {name} LIMIT {COUNT_MAX}) AS places"

@@ -10,21 +10,19 @@ use fencepost_core::store::table::{Held, Queued};
 use fencepost_core::store::{Claim, FencingToken, LockName, Mode, Moment, Owner, StoreError, StoreErrorKind};
 use fencepost_core::{Connect, Invalid};
 use fencepost_sql::{Changes, Database, Failure, Grant, Hub, Page, RowKind, Settings, SqlStore, Want, check_version};
-use futures_util::future::{join_all, join3, try_join3};
+use futures_util::future::{join, join_all};
 use tokio_postgres::{Config, Row};
 
 use crate::ear;
 use crate::error::failure;
 use crate::link::{Link, Value};
-use crate::statements::{BEGIN, MIGRATION, NOTIFY, Statements};
+use crate::statements::{BEGIN, CLOCK, MIGRATION, NOTIFY, Statements};
 use crate::tls::{Connector, connector};
 
 /// How long one connection may take to come up.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// A silent network is noticed after so long.
 const SILENCE: Duration = Duration::from_secs(10);
-/// Lines longer than this are full, so nobody counts further.
-const COUNT_MAX: i64 = 20_000;
 
 /// A PostgreSQL database.
 pub(crate) struct Postgres {
@@ -99,15 +97,61 @@ impl Postgres {
         link.batch("COMMIT").await
     }
 
-    async fn page(&self, link: &Link, want: &Want) -> Result<Vec<Row>, Failure> {
-        link.rows(&self.statements.page, &page_values(want)).await
+    /// Reads the rows of a lock: sent together, one round trip. `locking` also locks its row; no answer: there is none.
+    async fn page(&self, link: &Link, want: &Want, locking: bool) -> Result<Option<Page>, Failure> {
+        let statements = &self.statements;
+        let name = || Value::text(want.name.as_str());
+        let last = if locking { &statements.lock } else { &statements.last };
+        let places = || Value::Texts(want.places.iter().map(Owner::expose).collect());
+        // In the order of [`RowKind`], where all are wanted. The one that locks comes first, so all others see what the last
+        // one who had the row has written.
+        let mut reads: Vec<(Option<RowKind>, &str, Vec<Value>)> = vec![
+            (Some(RowKind::Lock), last, vec![name()]),
+            (None, CLOCK, Vec::new()),
+            (Some(RowKind::Holder), &statements.holders, vec![name()]),
+        ];
+        if want.line > 0 {
+            reads.push((Some(RowKind::Waiter), &statements.line, vec![name(), Value::number(want.line)]));
+        }
+        if let Some(owner) = &want.revoked {
+            let values = vec![name(), Value::text(owner.expose())];
+            reads.push((Some(RowKind::Revoked), &statements.revoked, values));
+        }
+        if !want.places.is_empty() {
+            reads.push((Some(RowKind::AskedAbout), &statements.places, vec![name(), places()]));
+            reads.push((Some(RowKind::Count), &statements.count, vec![name()]));
+        }
+        let answers = join_all(reads.iter().map(|(_, text, values)| link.rows(text, values))).await;
+        let answers = answers.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let now_us: i64 = answers[1].first().map_or(0, |row| row.get(0));
+        let is_there = !answers[0].is_empty();
+        let mut rows = vec![fencepost_sql::Row { since_us: now_us, ..fencepost_sql::Row::empty(RowKind::Lock) }];
+        for ((kind, ..), answer) in reads.iter().zip(&answers) {
+            for found in answer {
+                match kind {
+                    None => {}
+                    Some(RowKind::Lock) => rows[0].number = found.get(0),
+                    Some(kind) => rows.push(row(*kind, found).map_err(|error| spoilt(error.to_string()))?),
+                }
+            }
+        }
+        let page = Page::of(rows, want).map_err(spoilt)?;
+        Ok((is_there || !locking).then_some(page))
     }
 
-    fn page_of(rows: &[Row], line: i64) -> Result<Page, Failure> {
-        let rows = rows.iter().map(row).collect::<Result<Vec<_>, _>>();
-        let page = rows.map_err(|error| error.to_string()).and_then(|rows| Page::of(rows, line));
-        page.map_err(|what| Failure::new(StoreErrorKind::Unexpected, what, "somebody else writes to these tables"))
+    /// What is read with nearly every step is made ready at the server.
+    async fn ready(&self, link: &Link) -> Result<(), Failure> {
+        let Statements { lock, last, make, holders, line, revoked, .. } = &self.statements;
+        link.settle().await;
+        for text in [lock, last, make, holders, line, revoked, CLOCK] {
+            link.ready(text).await?;
+        }
+        Ok(())
     }
+}
+
+fn spoilt(what: String) -> Failure {
+    Failure::new(StoreErrorKind::Unexpected, what, "somebody else writes to these tables")
 }
 
 impl Database for Postgres {
@@ -141,27 +185,20 @@ impl Database for Postgres {
     }
 
     async fn begin(&self, link: &mut Link, want: &Want) -> Result<Page, Failure> {
-        let Statements { lock, page, make, .. } = &self.statements;
-        link.settle().await;
-        try_join3(link.ready(lock), link.ready(page), link.ready(make)).await?;
-        let name = [Value::text(want.name.as_str())];
-        // Sent together: one round trip.
-        let (begun, locked, rows) = join3(link.batch(BEGIN), link.rows(lock, &name), self.page(link, want)).await;
+        self.ready(link).await?;
+        let (begun, page) = join(link.batch(BEGIN), self.page(link, want, true)).await;
         begun?;
-        if !locked?.is_empty() {
-            return Self::page_of(&rows?, want.line);
+        if let Some(page) = page? {
+            return Ok(page);
         }
-        let rows = rows?;
-        let now_us = Self::page_of(&rows, want.line)?.now_us;
-        let new = [Value::text(want.name.as_str()), Value::number(now_us)];
-        let (made, locked, rows) = join3(link.rows(make, &new), link.rows(lock, &name), self.page(link, want)).await;
+        let make = [Value::text(want.name.as_str()), Value::number(0)];
+        let (made, page) = join(link.rows(&self.statements.make, &make), self.page(link, want, true)).await;
         made?;
-        locked?;
-        Self::page_of(&rows?, want.line)
+        page?.ok_or_else(|| spoilt("the row of the lock is gone again".to_owned()))
     }
 
     async fn again(&self, link: &mut Link, want: &Want) -> Result<Page, Failure> {
-        Self::page_of(&self.page(link, want).await?, want.line)
+        self.page(link, want, true).await?.ok_or_else(|| spoilt("the row of the lock is gone".to_owned()))
     }
 
     async fn commit(&self, link: &mut Link, name: &LockName, changes: &Changes) -> Result<(), Failure> {
@@ -185,13 +222,10 @@ impl Database for Postgres {
     }
 
     async fn look(&self, link: &mut Link, names: &[LockName]) -> Result<Vec<Page>, Failure> {
-        link.ready(&self.statements.page).await?;
-        let wants = names.iter().map(|name| {
-            let want = Want { name: name.clone(), owners: Vec::new(), line: Want::WHOLE, counts: false };
-            let link = &*link;
-            async move { Self::page_of(&self.page(link, &want).await?, Want::WHOLE) }
-        });
-        join_all(wants).await.into_iter().collect()
+        self.ready(link).await?;
+        let wants: Vec<Want> = names.iter().cloned().map(Want::all).collect();
+        let pages = join_all(wants.iter().map(|want| self.page(link, want, false))).await;
+        pages.into_iter().map(|page| Ok(page?.unwrap_or_default())).collect()
     }
 
     async fn names(
@@ -266,12 +300,6 @@ impl Postgres {
     }
 }
 
-fn page_values(want: &Want) -> [Value; 4] {
-    let owners = want.owners.iter().map(Owner::expose).collect();
-    let count = if want.counts { COUNT_MAX } else { 0 };
-    [Value::text(want.name.as_str()), Value::number(want.line), Value::Texts(owners), Value::number(count)]
-}
-
 fn holder_values(name: &LockName, held: &Held) -> Vec<Value> {
     let asked = held.asked.as_ref();
     vec![
@@ -310,24 +338,28 @@ fn micros(moment: Moment) -> i64 {
     i64::try_from(moment.as_nanos() / 1000).unwrap_or(i64::MAX)
 }
 
-fn row(row: &Row) -> Result<fencepost_sql::Row, tokio_postgres::Error> {
-    let number: i64 = row.try_get(0)?;
-    Ok(fencepost_sql::Row {
-        kind: RowKind::from_number(number).expect("BUG: our own statement"),
-        owner: row.try_get(1)?,
-        number: row.try_get(2)?,
-        shared: row.try_get(3)?,
-        label: row.try_get(4)?,
-        since_us: row.try_get(5)?,
-        until_us: row.try_get(6)?,
-        kept_us: row.try_get(7)?,
-        attempt: row.try_get(8)?,
-        actor: row.try_get(9)?,
-        ask_number: row.try_get(10)?,
-        ask_by: row.try_get(11)?,
-        ask_note: row.try_get(12)?,
-        inbox: row.try_get(13)?,
-    })
+fn row(kind: RowKind, row: &Row) -> Result<fencepost_sql::Row, tokio_postgres::Error> {
+    let empty = fencepost_sql::Row::empty(kind);
+    match kind {
+        RowKind::Lock | RowKind::Count => Ok(fencepost_sql::Row { number: row.try_get(0)?, ..empty }),
+        RowKind::Revoked => Ok(fencepost_sql::Row { owner: row.try_get(0)?, ..empty }),
+        RowKind::Holder | RowKind::Waiter | RowKind::AskedAbout => Ok(fencepost_sql::Row {
+            kind,
+            owner: row.try_get(0)?,
+            number: row.try_get(1)?,
+            shared: row.try_get(2)?,
+            label: row.try_get(3)?,
+            since_us: row.try_get(4)?,
+            until_us: row.try_get(5)?,
+            kept_us: row.try_get(6)?,
+            attempt: row.try_get(7)?,
+            actor: row.try_get(8)?,
+            ask_number: row.try_get(9)?,
+            ask_by: row.try_get(10)?,
+            ask_note: row.try_get(11)?,
+            inbox: row.try_get(12)?,
+        }),
+    }
 }
 
 /// Where it is, without who we are.

@@ -2,20 +2,31 @@
 
 use fencepost_sql::Tables;
 
-/// Reads the clock and version; the answer is empty if there are no tables.
+/// Begins a step. Whoever is stopped in the middle of one does not keep its row locked for long.
 pub(crate) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = '10s'; \
      SET LOCAL idle_in_transaction_session_timeout = '2s'";
 /// A name for what every session of a database may know: only one migrates at a time.
 pub(crate) const MIGRATION: &str = "SELECT pg_advisory_xact_lock(7378696629483820646)";
 pub(crate) const NOTIFY: &str = "SELECT pg_notify($1, $2)";
 
+/// The clock, as a statement of its own: read once the row is locked, and not when the statement that locks it began.
+pub(crate) const CLOCK: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::int8";
+/// Places in line, with the same columns as grants.
+const PLACES: &str = "SELECT owner, ticket, shared, label, since_us, until_us, kept_us, attempt, actor, NULL::int8, \
+     NULL::text, NULL::text, inbox FROM {waiters} WHERE name = $1";
+
 /// One per table layout.
 #[derive(Debug)]
 pub(crate) struct Statements {
     pub(crate) check: String,
     pub(crate) lock: String,
+    pub(crate) last: String,
     pub(crate) make: String,
-    pub(crate) page: String,
+    pub(crate) holders: String,
+    pub(crate) line: String,
+    pub(crate) places: String,
+    pub(crate) count: String,
+    pub(crate) revoked: String,
     pub(crate) put_holder: String,
     pub(crate) drop_holders: String,
     pub(crate) put_waiter: String,
@@ -41,11 +52,19 @@ impl Statements {
         };
         Self {
             check: fill("SELECT version, (extract(epoch FROM clock_timestamp()) * 1000000)::int8 FROM {meta}"),
-            lock: fill("SELECT 1 FROM {locks} WHERE name = $1 FOR UPDATE"),
+            lock: fill("SELECT last_token FROM {locks} WHERE name = $1 FOR UPDATE"),
+            last: fill("SELECT last_token FROM {locks} WHERE name = $1"),
             make: fill(
                 "INSERT INTO {locks} (name, last_token, used_us) VALUES ($1, 0, $2) ON CONFLICT (name) DO NOTHING",
             ),
-            page: fill(include_str!("sql/page.sql")),
+            holders: fill(
+                "SELECT owner, token, shared, label, since_us, until_us, 0::int8, attempt, actor, ask_number, ask_by, \
+                 ask_note, NULL::text FROM {holders} WHERE name = $1",
+            ),
+            line: fill(&format!("{PLACES} ORDER BY ticket, owner LIMIT $2")),
+            places: fill(&format!("{PLACES} AND owner = ANY ($2)")),
+            count: fill("SELECT count(*) FROM (SELECT 1 FROM {waiters} WHERE name = $1 LIMIT 20000) AS places"),
+            revoked: fill("SELECT owner FROM {revoked} WHERE name = $1 AND owner = $2"),
             put_holder: fill(include_str!("sql/put_holder.sql")),
             drop_holders: fill("DELETE FROM {holders} WHERE name = $1 AND owner = ANY ($2)"),
             put_waiter: fill(include_str!("sql/put_waiter.sql")),

@@ -13,17 +13,22 @@ use crate::page::{Changes, Page};
 pub struct Want {
     /// The lock.
     pub name: LockName,
-    /// Whose places and evictions are asked about.
-    pub owners: Vec<Owner>,
-    /// How much of the line is read; [`Want::WHOLE`]: all.
+    /// How much of the line is read; 0: nothing of it, [`Want::WHOLE`]: all.
     pub line: i64,
-    /// Whether the line must be counted.
-    pub counts: bool,
+    /// Whose evictions are asked about.
+    pub revoked: Option<Owner>,
+    /// Whose places are asked about, wherever in the line; then the line is counted, too.
+    pub places: Vec<Owner>,
 }
 
 impl Want {
     /// The whole line.
     pub const WHOLE: i64 = i64::MAX;
+
+    /// Everything that can be seen of a lock.
+    pub fn all(name: LockName) -> Self {
+        Self { name, line: Self::WHOLE, revoked: None, places: Vec::new() }
+    }
 }
 
 /// A grant as a look finds it.

@@ -11,7 +11,7 @@ use fencepost_core::store::{
     Answer, Clock, Event, FencingToken, LockName, Moment, Owner, Reply, Step, StoreErrorKind, Trouble,
 };
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::database::{Database, Failure, Want};
 use crate::hub::Hub;
@@ -28,6 +28,8 @@ const EARLY_MAX: Duration = Duration::from_millis(100);
 const PAUSE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(150));
 /// After so many steps the database is asked whether old rows should go.
 const PRUNE_EVERY: u64 = 1000;
+/// Pruning that takes longer is left to the next one.
+const PRUNE_WITHIN: Duration = Duration::from_secs(30);
 /// The most steps that wait for one database.
 const STEPS_MAX: usize = 100_000;
 /// When the head of the line does not take a free lock for so long, the others wake the line.
@@ -249,7 +251,7 @@ impl<D: Database> Engine<D> {
             match table::apply(&mut open, step, now) {
                 Ok(answer) => break (answer, open.changes),
                 Err(_short) => {
-                    want.line = Want::WHOLE;
+                    want = more(want, step);
                     page = self.database.again(link, &want).await.map_err(Setback::before_commit)?;
                 }
             }
@@ -292,12 +294,15 @@ impl<D: Database> Engine<D> {
         if !(self.steps.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(PRUNE_EVERY) {
             return;
         }
-        let Ok(mut lent) = self.pool.take(&self.database).await else { return };
-        if let Err(failure) = self.database.prune(&mut lent.link).await {
+        let pruning = async {
+            let mut lent = self.pool.take(&self.database).await?;
+            self.database.prune(&mut lent.link).await?;
+            lent.keep();
+            Ok::<_, Failure>(())
+        };
+        if let Ok(Err(failure)) = timeout(PRUNE_WITHIN, pruning).await {
             tracing::debug!(reason = %failure.message, "old rows stay for now");
-            return;
         }
-        lent.keep();
     }
 
     /// The database's clock as a token, as far as we know it.
@@ -338,14 +343,28 @@ impl Setback {
     }
 }
 
+/// What nearly every step can do with.
 fn want(name: &LockName, step: &Step) -> Want {
-    let mut owners: Vec<Owner> = step.claim().map(|claim| claim.owner).into_iter().collect();
-    let mut counts = matches!(step, Step::Acquire { .. } | Step::GiveBack { .. });
-    if let Step::Release { then: Some(then), .. } = step {
-        owners.push(then.claim.owner);
-        counts = true;
+    let (line, revoked) = match step {
+        // Who renews does not look at the line.
+        Step::Renew { claim, .. } => (0, Some(claim.owner)),
+        _ => (LINE, None),
+    };
+    Want { name: name.clone(), line, revoked, places: Vec::new() }
+}
+
+/// It was not enough: the line is longer. First its own places, wherever they are; then all of it.
+fn more(want: Want, step: &Step) -> Want {
+    if !want.places.is_empty() || want.line == 0 {
+        return Want { line: Want::WHOLE, ..want };
     }
-    Want { name: name.clone(), owners, line: LINE, counts }
+    let then = match step {
+        Step::Release { then, .. } => then.as_ref().map(|then| then.claim.owner),
+        _ => None,
+    };
+    let places: Vec<Owner> = step.claim().map(|claim| claim.owner).into_iter().chain(then).collect();
+    let line = if places.is_empty() { Want::WHOLE } else { want.line };
+    Want { places, line, ..want }
 }
 
 fn micros(wall: SystemTime) -> i64 {

@@ -6,6 +6,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use fencepost_core::store::table::{Held, Notice, Now, Queued, Shelf};
 use fencepost_core::store::{ActorId, FencingToken, Mode, Moment, Owner, YieldRequest};
 
+use crate::database::Want;
 use crate::hub::Hub;
 
 /// What a row of the reading statement is about; the number is its first column.
@@ -54,6 +55,28 @@ pub struct Row {
     pub inbox: Option<String>,
 }
 
+impl Row {
+    /// A row of this kind with nothing in it.
+    pub fn empty(kind: RowKind) -> Self {
+        Self {
+            kind,
+            owner: None,
+            number: 0,
+            shared: false,
+            label: String::new(),
+            since_us: 0,
+            until_us: 0,
+            kept_us: 0,
+            attempt: 0,
+            actor: None,
+            ask_number: None,
+            ask_by: None,
+            ask_note: None,
+            inbox: None,
+        }
+    }
+}
+
 /// A place in line, and where its owner hears.
 #[derive(Clone, Debug)]
 struct Line {
@@ -76,23 +99,27 @@ pub struct Page {
     line: BTreeMap<(FencingToken, Owner), Line>,
     /// There is more of it than was read.
     more: bool,
-    /// Places behind that start.
+    /// Places behind that start, of those who were asked about.
     behind: BTreeMap<Owner, Line>,
-    count: u32,
+    asked_about: Vec<Owner>,
+    count: Option<u32>,
     revoked: Vec<Owner>,
 }
 
 impl Page {
-    /// Puts rows together. `line` is how much of the line was asked for.
+    /// Puts rows together that were read as wanted.
     ///
     /// # Errors
     /// With what is wrong, if a row cannot be one of ours.
-    pub fn of(rows: impl IntoIterator<Item = Row>, line: i64) -> Result<Self, String> {
-        let mut page = Self::default();
+    pub fn of(rows: impl IntoIterator<Item = Row>, want: &Want) -> Result<Self, String> {
+        let mut page = Self { asked_about: want.places.clone(), ..Self::default() };
         for row in rows {
             page.add(row)?;
         }
-        page.more = i64::try_from(page.line.len()).unwrap_or(i64::MAX) >= line;
+        page.more = i64::try_from(page.line.len()).unwrap_or(i64::MAX) >= want.line;
+        if !page.more {
+            page.count = Some(u32::try_from(page.line.len()).unwrap_or(u32::MAX));
+        }
         let Self { line, behind, .. } = &mut page;
         behind.retain(|_, place| !line.contains_key(&rank(&place.queued)));
         Ok(page)
@@ -114,7 +141,7 @@ impl Page {
                 self.behind.insert(place.queued.owner, place);
             }
             RowKind::Revoked => self.revoked.push(owner(row.owner.as_deref())?),
-            RowKind::Count => self.count = u32::try_from(row.number).unwrap_or(u32::MAX),
+            RowKind::Count => self.count = Some(u32::try_from(row.number).unwrap_or(u32::MAX)),
         }
         Ok(())
     }
@@ -188,6 +215,14 @@ impl<'a> OpenPage<'a> {
     fn place(&self, owner: &Owner) -> Option<&Line> {
         self.page.behind.get(owner).or_else(|| self.page.line.values().find(|place| place.queued.owner == *owner))
     }
+
+    /// The same, if it can be known.
+    fn known_place(&self, owner: &Owner) -> Result<Option<&Line>, Short> {
+        match self.place(owner) {
+            None if self.page.more && !self.page.asked_about.contains(owner) => Err(Short),
+            place => Ok(place),
+        }
+    }
 }
 
 impl Shelf for OpenPage<'_> {
@@ -228,7 +263,7 @@ impl Shelf for OpenPage<'_> {
     }
 
     fn waiter(&mut self, owner: &Owner) -> Result<Option<Queued>, Short> {
-        Ok(self.place(owner).map(|place| place.queued.clone()))
+        Ok(self.known_place(owner)?.map(|place| place.queued.clone()))
     }
 
     fn waiters(&mut self, limit: u32) -> Result<Vec<Queued>, Short> {
@@ -239,13 +274,13 @@ impl Shelf for OpenPage<'_> {
     }
 
     fn waiter_count(&mut self) -> Result<u32, Short> {
-        Ok(self.page.count)
+        self.page.count.ok_or(Short)
     }
 
     fn put_waiter(&mut self, queued: &Queued) -> Result<(), Short> {
         let inbox = self.hub.inbox(&queued.owner);
-        if self.place(&queued.owner).is_none() {
-            self.page.count += 1;
+        if self.known_place(&queued.owner)?.is_none() {
+            self.page.count = self.page.count.map(|count| count + 1);
         }
         let place = Line { queued: queued.clone(), inbox: inbox.clone() };
         let beyond = self.page.line.keys().next_back().is_none_or(|last| *last < rank(queued));
@@ -259,11 +294,11 @@ impl Shelf for OpenPage<'_> {
     }
 
     fn remove_waiter(&mut self, owner: &Owner) -> Result<bool, Short> {
-        let known = self.place(owner).map(|place| rank(&place.queued));
+        let known = self.known_place(owner)?.map(|place| rank(&place.queued));
         let Some(rank) = known else { return Ok(false) };
         self.page.line.remove(&rank);
         self.page.behind.remove(owner);
-        self.page.count = self.page.count.saturating_sub(1);
+        self.page.count = self.page.count.map(|count| count.saturating_sub(1));
         self.changes.waiters.insert(*owner, None);
         Ok(true)
     }

@@ -1,12 +1,16 @@
 //! Looking on behalf of those who wait: when a holder's lease ends, and, where no letters arrive, now and then.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use fencepost_core::store::Event;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::database::Database;
 use crate::engine::Engine;
+
+/// A look that takes longer is given up, and its connection with it.
+const LOOK_WITHIN: Duration = Duration::from_secs(5);
 
 /// Runs as long as the store.
 pub(crate) async fn watch<D: Database>(engine: Arc<Engine<D>>) {
@@ -23,7 +27,7 @@ pub(crate) async fn watch<D: Database>(engine: Arc<Engine<D>>) {
         let now = Instant::now();
         hub.tell_due(now);
         if look_at.is_some_and(|at| at <= now) {
-            look(&engine).await;
+            let _ = timeout(LOOK_WITHIN, look(&engine)).await;
             looked_at = Instant::now();
         }
     }

@@ -1,20 +1,14 @@
 -- Fencepost, version 1. Times are microseconds since 1970, by the clock of this database. Names are bytes: two that
 -- differ in case, accents or blanks at the end are two names.
-CREATE TABLE {meta} (
-    one TINYINT PRIMARY KEY,
-    version BIGINT NOT NULL,
-    pruned_us BIGINT NOT NULL
-) ENGINE = InnoDB;
-
 -- A step locks the row of its lock, so that one step at a time works on it.
-CREATE TABLE {locks} (
+CREATE TABLE IF NOT EXISTS {locks} (
     name VARBINARY(255) PRIMARY KEY,
     -- 0: none yet. Never lowered; a row is forgotten only when the clock alone mints a higher token.
     last_token BIGINT NOT NULL,
     used_us BIGINT NOT NULL
 ) ENGINE = InnoDB;
 
-CREATE TABLE {holders} (
+CREATE TABLE IF NOT EXISTS {holders} (
     name VARBINARY(255) NOT NULL,
     owner CHAR(40) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     token BIGINT NOT NULL,
@@ -32,7 +26,7 @@ CREATE TABLE {holders} (
     PRIMARY KEY (name, owner)
 ) ENGINE = InnoDB;
 
-CREATE TABLE {waiters} (
+CREATE TABLE IF NOT EXISTS {waiters} (
     name VARBINARY(255) NOT NULL,
     owner CHAR(40) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     ticket BIGINT NOT NULL,
@@ -50,11 +44,18 @@ CREATE TABLE {waiters} (
     INDEX in_line (name, ticket, owner)
 ) ENGINE = InnoDB;
 
-CREATE TABLE {revoked} (
+CREATE TABLE IF NOT EXISTS {revoked} (
     name VARBINARY(255) NOT NULL,
     owner CHAR(40) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     at_us BIGINT NOT NULL,
     PRIMARY KEY (name, owner)
 ) ENGINE = InnoDB;
 
-INSERT INTO {meta} (one, version, pruned_us) VALUES (1, 1, 0);
+-- Last, because tables are made one by one: whoever finds the version finds all of them.
+CREATE TABLE IF NOT EXISTS {meta} (
+    one TINYINT PRIMARY KEY,
+    version BIGINT NOT NULL,
+    pruned_us BIGINT NOT NULL
+) ENGINE = InnoDB;
+
+INSERT IGNORE INTO {meta} (one, version, pruned_us) VALUES (1, 1, 0);
