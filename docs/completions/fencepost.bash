@@ -46,6 +46,9 @@ _fencepost() {
             fencepost,run)
                 cmd="fencepost__subcmd__run"
                 ;;
+            fencepost,schema)
+                cmd="fencepost__subcmd__schema"
+                ;;
             fencepost,show)
                 cmd="fencepost__subcmd__show"
                 ;;
@@ -79,6 +82,9 @@ _fencepost() {
             fencepost__subcmd__help,run)
                 cmd="fencepost__subcmd__help__subcmd__run"
                 ;;
+            fencepost__subcmd__help,schema)
+                cmd="fencepost__subcmd__help__subcmd__schema"
+                ;;
             fencepost__subcmd__help,show)
                 cmd="fencepost__subcmd__help__subcmd__show"
                 ;;
@@ -89,7 +95,7 @@ _fencepost() {
 
     case "${cmd}" in
         fencepost)
-            opts="-q -v -h -V --store --config --json --quiet --verbose --help --version run ls show release check deadlocks config init completions man help"
+            opts="-q -v -h -V --store --config --json --quiet --verbose --help --version run ls show release check deadlocks config init schema completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -199,7 +205,7 @@ _fencepost() {
             return 0
             ;;
         fencepost__subcmd__help)
-            opts="run ls show release check deadlocks config init completions man help"
+            opts="run ls show release check deadlocks config init schema completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -339,6 +345,20 @@ _fencepost() {
             return 0
             ;;
         fencepost__subcmd__help__subcmd__run)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        fencepost__subcmd__help__subcmd__schema)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -522,6 +542,36 @@ _fencepost() {
                     return 0
                     ;;
                 --report)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        fencepost__subcmd__schema)
+            opts="-q -v -h -V --fence --schema --tables --store --config --json --quiet --verbose --help --version postgres mysql sqlite"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --schema)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tables)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -189,6 +189,25 @@ _arguments "${_arguments_options[@]}" : \
 '--version[Print version]' \
 && ret=0
 ;;
+(schema)
+_arguments "${_arguments_options[@]}" : \
+'(--fence)--schema=[The schema of the tables; of MySQL, the database \[default\: that of the connection\]]:NAME:_default' \
+'(--fence)--tables=[What the tables'\'' names begin with]:NAME:_default' \
+'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C]:URL:_default' \
+'--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
+'--fence[The table of the check at the resource instead of those of the store]' \
+'--json[Answer in JSON]' \
+'(-v --verbose)-q[Say nothing but errors]' \
+'(-v --verbose)--quiet[Say nothing but errors]' \
+'-v[Say what is done]' \
+'--verbose[Say what is done]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+':dialect -- The dialect:(postgres mysql sqlite)' \
+&& ret=0
+;;
 (completions)
 _arguments "${_arguments_options[@]}" : \
 '--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C]:URL:_default' \
@@ -265,6 +284,10 @@ _arguments "${_arguments_options[@]}" : \
 _arguments "${_arguments_options[@]}" : \
 && ret=0
 ;;
+(schema)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
 (completions)
 _arguments "${_arguments_options[@]}" : \
 && ret=0
@@ -297,6 +320,7 @@ _fencepost_commands() {
 'deadlocks:Show who waits for whom in a circle, with holders, waiters and ages' \
 'config:Show each setting and where it comes from' \
 'init:Make a new store ready; of a Redlock cluster all nodes must be up, and none may hold a lock' \
+'schema:Print the statements that create tables, for databases where \`init\` may not' \
 'completions:Print completions for a shell' \
 'man:Write the manual pages into a directory' \
 'help:Print this message or the help of the given subcommand(s)' \
@@ -334,6 +358,7 @@ _fencepost__subcmd__help_commands() {
 'deadlocks:Show who waits for whom in a circle, with holders, waiters and ages' \
 'config:Show each setting and where it comes from' \
 'init:Make a new store ready; of a Redlock cluster all nodes must be up, and none may hold a lock' \
+'schema:Print the statements that create tables, for databases where \`init\` may not' \
 'completions:Print completions for a shell' \
 'man:Write the manual pages into a directory' \
 'help:Print this message or the help of the given subcommand(s)' \
@@ -390,6 +415,11 @@ _fencepost__subcmd__help__subcmd__run_commands() {
     local commands; commands=()
     _describe -t commands 'fencepost help run commands' commands "$@"
 }
+(( $+functions[_fencepost__subcmd__help__subcmd__schema_commands] )) ||
+_fencepost__subcmd__help__subcmd__schema_commands() {
+    local commands; commands=()
+    _describe -t commands 'fencepost help schema commands' commands "$@"
+}
 (( $+functions[_fencepost__subcmd__help__subcmd__show_commands] )) ||
 _fencepost__subcmd__help__subcmd__show_commands() {
     local commands; commands=()
@@ -419,6 +449,11 @@ _fencepost__subcmd__release_commands() {
 _fencepost__subcmd__run_commands() {
     local commands; commands=()
     _describe -t commands 'fencepost run commands' commands "$@"
+}
+(( $+functions[_fencepost__subcmd__schema_commands] )) ||
+_fencepost__subcmd__schema_commands() {
+    local commands; commands=()
+    _describe -t commands 'fencepost schema commands' commands "$@"
 }
 (( $+functions[_fencepost__subcmd__show_commands] )) ||
 _fencepost__subcmd__show_commands() {

@@ -6,8 +6,11 @@ use std::path::{Path, PathBuf};
 use crate::{clients, servers, shell};
 
 /// What must be there, how to tell, and the Debian package that has it.
-const NEEDS: [(Sign, &str); 4] = [
+const NEEDS: [(Sign, &str); 7] = [
     (Sign::Program("redis-server"), "redis-server"),
+    (Sign::Folder("/usr/lib/postgresql"), "postgresql"),
+    (Sign::Program("mariadbd"), "mariadb-server"),
+    (Sign::Program("pgbouncer"), "pgbouncer"),
     (Sign::Program("node"), "nodejs"),
     (Sign::Program("npm"), "npm"),
     (Sign::PythonModule("ensurepip"), "python3-venv"),
@@ -15,6 +18,8 @@ const NEEDS: [(Sign, &str); 4] = [
 
 enum Sign {
     Program(&'static str),
+    /// Where Debian keeps programs that are not on the `PATH`.
+    Folder(&'static str),
     PythonModule(&'static str),
 }
 
@@ -22,6 +27,7 @@ impl Sign {
     fn is_seen(&self) -> bool {
         match self {
             Self::Program(program) => is_installed(program),
+            Self::Folder(folder) => Path::new(folder).is_dir(),
             Self::PythonModule(module) => {
                 let mut python = shell::command("python3", &["-c", &format!("import {module}")]);
                 python.output().is_ok_and(|output| output.status.success())

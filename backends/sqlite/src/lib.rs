@@ -8,6 +8,7 @@
 //! - `shelf`: the rows of one lock, as `fencepost_core::store::table` wants them;
 //! - `database`: the file, its schema and the gate that lets one writer in at a time;
 //! - `wake`: how one process tells another that the lock is theirs;
+//! - [`fence`]: the check at a resource that is in SQLite too;
 //! - `path`, `error`: where the file may be, and what to say when something is wrong.
 //!
 //! ```
@@ -26,6 +27,7 @@
 
 mod database;
 mod error;
+pub mod fence;
 mod path;
 mod queue;
 mod shelf;

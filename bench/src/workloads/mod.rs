@@ -4,9 +4,12 @@ mod contended;
 mod faults;
 mod handover;
 mod memory;
+mod mysql;
+mod postgres;
 mod redis;
 mod script;
 mod sqlite;
+mod turns;
 mod waiting;
 
 use crate::runner::Workload;
@@ -23,6 +26,8 @@ pub(crate) const ALL: &[Workload] = &[
     contended::FIVE,
     contended::LONG,
     faults::WORKLOAD,
+    postgres::WORKLOAD,
+    mysql::WORKLOAD,
 ];
 
 pub(crate) fn find(name: &str) -> Option<&'static Workload> {

@@ -87,6 +87,8 @@ pub(crate) enum Command {
     Config,
     /// Make a new store ready; of a Redlock cluster all nodes must be up, and none may hold a lock
     Init,
+    /// Print the statements that create tables, for databases where `init` may not
+    Schema(Schema),
     /// Print completions for a shell
     Completions(Completions),
     /// Write the manual pages into a directory
@@ -203,6 +205,28 @@ pub(crate) struct Check {
     pub(crate) name: String,
     /// The fencing token
     pub(crate) token: String,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Schema {
+    /// The table of the check at the resource instead of those of the store
+    #[arg(long)]
+    pub(crate) fence: bool,
+    /// The schema of the tables; of MySQL, the database [default: that of the connection]
+    #[arg(long, value_name = "NAME", conflicts_with = "fence")]
+    pub(crate) schema: Option<String>,
+    /// What the tables' names begin with
+    #[arg(long, value_name = "NAME", default_value = "fencepost", conflicts_with = "fence")]
+    pub(crate) tables: String,
+    /// The dialect
+    pub(crate) dialect: Dialect,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(crate) enum Dialect {
+    Postgres,
+    Mysql,
+    Sqlite,
 }
 
 #[derive(Args, Debug)]

@@ -39,6 +39,7 @@ fn command() -> Result<ExitCode, Failure> {
         Command::Deadlocks => commands::deadlocks::deadlocks(&settings(global)?),
         Command::Config => commands::config::config(&settings(global)?),
         Command::Init => commands::init::init(&settings(global)?),
+        Command::Schema(arguments) => commands::schema::schema(&arguments),
         Command::Completions(arguments) => commands::completions::completions(&arguments),
         Command::Man(arguments) => commands::man::man(&arguments),
     }

@@ -1,4 +1,37 @@
 //! The check at the resource: what makes a fencing token protect anything.
+//!
+//! Each of these remembers the newest token that a resource has seen, turns an older one away and accepts an equal one, in
+//! the same atomic step as the write it guards:
+//!
+//! | the resource is in | the check |
+//! |---|---|
+//! | PostgreSQL, MySQL, SQLite | [`sql`], one statement in your own transaction; or a [`Column`] of your own table |
+//! | Redis | [`redis_set`], [`redis_hset`]: one script that checks and writes |
+//! | a file | [`replace_file`] |
+//! | an HTTP service | [`HEADER`] with every request, and the layer of the `fencepost` crate at the service |
+//!
+//! All but the last answer the newest token seen, a number: [`FencingToken::check`] makes a verdict of it. Readers'
+//! tokens are another type, [`SharedToken`](crate::SharedToken), and as text no fence takes them either.
+//!
+//! ```compile_fail
+//! # use fencepost_core::{Locks, Blocking, fence};
+//! # fn write(locks: &Locks) -> Result<(), Box<dyn std::error::Error>> {
+//! let reading = locks.lock("x").shared().acquire().block()?;
+//! fence::sql(fence::Sql::Postgres, "x", reading.token()); // expected `FencingToken`, found `SharedToken`
+//! # Ok(()) }
+//! ```
+//!
+//! [`RowLock`] is the lock for work that fits into one transaction: it needs no lease and no token.
+
+mod file;
+mod redis;
+mod row_lock;
+mod sql;
+
+pub use file::replace_file;
+pub use redis::{RedisScript, redis_hset, redis_set};
+pub use row_lock::{RowLock, RowLockError};
+pub use sql::{Bind, Column, Sql, Statement, schema, sql};
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -16,6 +49,9 @@ pub struct Stale {
     pub seen: FencingToken,
 }
 
+/// The HTTP header that carries a token to a service, and the newest one seen back from it.
+pub const HEADER: &str = "fencing-token";
+
 /// Why a fenced write did not happen.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -26,6 +62,14 @@ pub enum FenceError {
     /// The store that keeps the newest token did not do its part.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// What is kept beside the resource could not be read or written.
+    #[error("the token beside {path}: {source}")]
+    File {
+        /// The file.
+        path: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
 }
 
 /// A value that rejects writes with an older token and accepts an equal one: for tests, and to teach.

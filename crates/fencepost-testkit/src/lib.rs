@@ -6,7 +6,11 @@
 //! - [`nodes`]: memory nodes that vote, with or without faults.
 //! - [`recorder`]: a store that writes down every step.
 //! - [`server`]: real servers on free ports, stopped when dropped; [`redis`]: Redis among them.
+//! - [`postgres`], [`mariadb`]: databases, one shared by the tests of a program; [`pgbouncer`]: a pooler before one.
 //! - [`sentinels`]: a Redis master with replicas and sentinels; [`cluster`]: a Redis Cluster.
+//! - [`shared`]: a server that lives as long as somebody uses it.
+//! - [`other`]: the test program again, as another process.
+//! - [`sql`]: what goes wrong with databases, the same for each.
 //! - [`proxy`]: a wire to such a server that can be cut, slowed and made to lose what it carries.
 //! - [`process`]: this test program again, in a role; [`queue`]: a line of such processes, some of which are killed.
 //! - [`steps`]: single steps on a store, without the engine.
@@ -17,8 +21,12 @@ pub mod contract;
 pub mod dice;
 pub mod faulty;
 pub mod history;
+pub mod mariadb;
 pub mod nodes;
+pub mod other;
+pub mod pgbouncer;
 pub mod poll;
+pub mod postgres;
 pub mod process;
 pub mod proxy;
 pub mod queue;
@@ -26,5 +34,7 @@ pub mod recorder;
 pub mod redis;
 pub mod sentinels;
 pub mod server;
+pub mod shared;
+pub mod sql;
 pub mod steps;
 pub mod wait;

@@ -5,13 +5,14 @@ use std::fs::{self, File};
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io;
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill, killpg};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, Uid, User};
 use tempfile::TempDir;
 
 /// How long a server may take to become ready.
@@ -33,6 +34,12 @@ pub trait Recipe {
     fn command(&self, command: &mut Command, port: u16, folder: &Path);
     /// Speaks the server's own protocol: `Ok` once it answers as it should.
     fn ready(&self, stream: TcpStream) -> io::Result<()>;
+    /// Who runs it if the tests run as root, for servers that refuse to.
+    const USER: Option<&'static str> = None;
+    /// What ends it for good.
+    const END: Signal = Signal::SIGKILL;
+    /// Makes what it needs in its folder, once, before the first start.
+    fn prepare(&self, _folder: &Path) {}
 }
 
 /// A server that runs.
@@ -52,6 +59,8 @@ impl<R: Recipe> Server<R> {
     pub fn start(recipe: R) -> Self {
         let folder = TempDir::with_prefix(format!("fencepost-{}-", R::PROGRAM)).expect("a temporary folder");
         let mut server = Self { recipe, process: None, port: 0, folder: Some(folder) };
+        R::USER.into_iter().for_each(|user| give_to(server.folder(), user));
+        server.recipe.prepare(server.folder());
         for _ in 0..STARTS_MAX {
             server.port = free_port();
             if server.launch() {
@@ -119,6 +128,7 @@ impl<R: Recipe> Server<R> {
         let mut command = Command::new(self.recipe.program());
         self.recipe.command(&mut command, self.port, self.folder());
         command.current_dir(self.folder()).stdin(Stdio::null()).process_group(0);
+        R::USER.into_iter().for_each(|user| act_as(&mut command, user));
         command.stdout(log.try_clone().expect("a second handle")).stderr(log);
         self.process = Some(command.spawn().expect("a program that was found can be started"));
         let started = Instant::now();
@@ -161,13 +171,47 @@ impl<R: Recipe> Server<R> {
 
 impl<R: Recipe> Drop for Server<R> {
     fn drop(&mut self) {
-        self.signal(Signal::SIGKILL);
+        self.signal(Signal::SIGCONT);
+        self.signal(R::END);
         self.reap();
         if std::thread::panicking()
             && let Some(folder) = self.folder.take()
         {
             eprintln!("the log and data of {} stay in {}", R::PROGRAM, folder.keep().display());
         }
+    }
+}
+
+/// Who does what root must not do; `None` if we are not root.
+fn stand_in(user: &str) -> Option<User> {
+    if !Uid::effective().is_root() {
+        return None;
+    }
+    let found = User::from_name(user).ok().flatten();
+    Some(found.unwrap_or_else(|| panic!("this test needs the user {user}: run `cargo xtask setup`")))
+}
+
+/// Lets a program run as that user, if we are root.
+pub(crate) fn act_as(command: &mut Command, user: &str) {
+    if let Some(user) = stand_in(user) {
+        command.uid(user.uid.as_raw()).gid(user.gid.as_raw());
+    }
+}
+
+/// Gives a file or folder to that user, if we are root.
+pub(crate) fn give_to(path: &Path, user: &str) {
+    if let Some(user) = stand_in(user) {
+        chown(path, Some(user.uid.as_raw()), Some(user.gid.as_raw())).expect("root may give a file away");
+    }
+}
+
+/// Copies a certificate and its key to where only the server may read them.
+pub(crate) fn place_certificate(from: &Path, folder: &Path, user: &str) {
+    for file in ["server.pem", "server.key"] {
+        let to = folder.join(file);
+        fs::copy(from.join(file), &to).expect("a file of the certificates' folder");
+        fs::set_permissions(&to, fs::Permissions::from_mode(0o600)).expect("our own file");
+        give_to(&to, user);
     }
 }
 
@@ -197,12 +241,24 @@ pub fn find(program: &str, package: &str) -> PathBuf {
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let places = std::env::split_paths(&path).chain(["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from));
+    let places = places.chain(postgres_programs());
     places.map(|place| place.join(program)).find(|place| place.is_file()).unwrap_or_else(|| {
         panic!(
             "this test needs {program}: run `cargo xtask setup` (or `apt-get install -y {package}`), or set {variable} \
              to its path"
         )
     })
+}
+
+/// Debian keeps the programs of each version of PostgreSQL in a folder of their own; the newest first.
+fn postgres_programs() -> Vec<PathBuf> {
+    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let mut versions: Vec<PathBuf> = versions.map(|version| version.path()).collect();
+    versions.sort_by_key(|path| {
+        let version = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse::<u32>().ok());
+        std::cmp::Reverse(version)
+    });
+    versions.into_iter().map(|version| version.join("bin")).collect()
 }
 
 /// Something that `cargo xtask setup` puts into `target/setup`.

@@ -1,5 +1,6 @@
 //! URL to store: the only list of back ends.
 
+use fencepost_core::fence::Sql;
 use fencepost_core::store::{self, Memory};
 use fencepost_core::{Connect, Invalid, StoreError};
 
@@ -21,6 +22,8 @@ use fencepost_core::{Connect, Invalid, StoreError};
 /// | `rediss+sentinel://A,B,C/MASTER_NAME` | the same, by TLS |
 /// | `redis+cluster://A,B,C` | a Redis Cluster |
 /// | `rediss+cluster://A,B,C` | the same, by TLS |
+/// | `postgres://USER:PASSWORD@HOST:PORT/DATABASE` | tables in PostgreSQL |
+/// | `mysql://USER:PASSWORD@HOST:PORT/DATABASE` | tables in MySQL or MariaDB |
 /// | `memory:` | this connection |
 pub fn connect(url: impl Into<String>) -> Connect {
     let url = url.into();
@@ -30,14 +33,20 @@ pub fn connect(url: impl Into<String>) -> Connect {
         Some(("sqlite", path)) => fencepost_sqlite::connect(path),
         #[cfg(feature = "redis")]
         Some((scheme, rest)) if fencepost_redis::SCHEMES.contains(&scheme) => fencepost_redis::connect(scheme, rest),
+        #[cfg(feature = "postgres")]
+        Some((scheme, rest)) if fencepost_postgres::SCHEMES.contains(&scheme) => {
+            fencepost_postgres::connect(scheme, rest)
+        }
+        #[cfg(feature = "mysql")]
+        Some((scheme, rest)) if fencepost_mysql::SCHEMES.contains(&scheme) => fencepost_mysql::connect(scheme, rest),
         _ => Connect::invalid(unknown(&url)),
     }
 }
 
-/// Makes a new store ready: marks the nodes of a `redlock://` cluster as trusted, creates what has to be created.
+/// Makes a new store ready: marks the nodes of a `redlock://` cluster as trusted, creates or migrates tables.
 ///
-/// Only for a store that holds no locks yet: a Redis node that forgot a lock and is trusted all the same may grant it
-/// twice.
+/// A cluster must hold no locks yet: a Redis node that forgot a lock and is trusted all the same may grant it twice.
+/// Tables may be in use.
 ///
 /// # Errors
 /// If the store cannot be reached; of a cluster, any node.
@@ -45,7 +54,34 @@ pub async fn init(url: &str) -> Result<(), StoreError> {
     match url.split_once(':') {
         #[cfg(feature = "redis")]
         Some((scheme, rest)) if fencepost_redis::SCHEMES.contains(&scheme) => fencepost_redis::init(scheme, rest).await,
+        #[cfg(feature = "postgres")]
+        Some((scheme, rest)) if fencepost_postgres::SCHEMES.contains(&scheme) => {
+            fencepost_postgres::ensure_schema(scheme, rest).await
+        }
+        #[cfg(feature = "mysql")]
+        Some((scheme, rest)) if fencepost_mysql::SCHEMES.contains(&scheme) => {
+            fencepost_mysql::ensure_schema(scheme, rest).await
+        }
         _ => connect(url).await.map(drop),
+    }
+}
+
+/// The statements that create the tables of a SQL store, for those who run them by hand instead of [`init`]. `namespace`
+/// is the schema (MySQL: the database) and `tables` what their names begin with, as `schema` and `tables` in the URL.
+///
+/// # Errors
+/// Names that cannot be; a dialect that this build does not know, or whose store makes its tables itself.
+pub fn schema(dialect: Sql, namespace: Option<&str>, tables: &str) -> Result<String, Invalid> {
+    match dialect {
+        #[cfg(feature = "postgres")]
+        Sql::Postgres => fencepost_postgres::schema(namespace, tables),
+        #[cfg(feature = "mysql")]
+        Sql::MySql => fencepost_mysql::schema(namespace, tables),
+        Sql::Sqlite => Err(Invalid::new("dialect", "sqlite", "its file is made on first use: nothing is to be run")),
+        other => {
+            let _ = (namespace, tables);
+            Err(Invalid::new("dialect", format!("{other:?}"), "this build does not know that store"))
+        }
     }
 }
 
@@ -60,6 +96,8 @@ fn cure() -> String {
         ("redlock://A,B,C", cfg!(feature = "redis")),
         ("redis+sentinel://A,B,C/MASTER_NAME", cfg!(feature = "redis")),
         ("redis+cluster://A,B,C", cfg!(feature = "redis")),
+        ("postgres://HOST:PORT/DATABASE", cfg!(feature = "postgres")),
+        ("mysql://HOST:PORT/DATABASE", cfg!(feature = "mysql")),
         ("memory:", true),
     ];
     let known: Vec<&str> = known.into_iter().filter(|(_, built_in)| *built_in).map(|(url, _)| url).collect();

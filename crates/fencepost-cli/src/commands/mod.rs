@@ -9,5 +9,6 @@ pub(crate) mod ls;
 pub(crate) mod man;
 pub(crate) mod release;
 pub(crate) mod run;
+pub(crate) mod schema;
 pub(crate) mod show;
 mod state;

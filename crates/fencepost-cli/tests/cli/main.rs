@@ -11,4 +11,5 @@ mod queries;
 mod redis;
 mod run;
 mod signals;
+mod sql;
 mod support;

@@ -6,7 +6,7 @@ use fencepost_testkit::sentinels::Sentinels;
 use crate::support::{HOLD, Place};
 
 /// Everything that a script asks for.
-fn works(store: &str) {
+pub(crate) fn works(store: &str) {
     let place = Place::new();
     let fencepost = |arguments: &[&str]| place.fencepost([&["--store", store], arguments].concat());
     let first = fencepost(&["run", "x", "--", "sh", "-c", "echo $FENCEPOST_TOKEN"]).end().with_code(0);

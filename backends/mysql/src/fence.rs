@@ -1,0 +1,70 @@
+//! The check at the resource and row locks, inside a transaction of yours: with `mysql_async`.
+
+use fencepost_core::FencingToken;
+use fencepost_core::fence::{self, Bind, Column, FenceError, RowLock, RowLockError, Sql, Statement};
+use fencepost_core::store::StoreError;
+use mysql_async::prelude::Queryable;
+use mysql_async::{Error, Row, Value};
+
+use crate::error::failure;
+
+/// "Lock wait timeout", which is how MariaDB says that somebody has the row; and how MySQL does.
+const BUSY: [u16; 2] = [1205, 3572];
+
+/// Turns an older token away, in the transaction that writes ([`fence::sql`]). The table is that of [`fence::schema`].
+///
+/// # Errors
+/// [`FenceError::Stale`]: roll back, and stop working. Else what the database said.
+pub async fn check(transaction: &mut impl Queryable, resource: &str, token: FencingToken) -> Result<(), FenceError> {
+    verdict(transaction, &fence::sql(Sql::MySql, resource, token), token).await
+}
+
+/// The same for a column of the row it guards. A row that is not there has seen nothing.
+///
+/// # Errors
+/// As [`check`].
+pub async fn check_column(
+    transaction: &mut impl Queryable,
+    column: &Column,
+    key: impl Into<Bind>,
+    token: FencingToken,
+) -> Result<(), FenceError> {
+    verdict(transaction, &column.statement(Sql::MySql, key, token), token).await
+}
+
+async fn verdict(
+    transaction: &mut impl Queryable,
+    statement: &Statement,
+    token: FencingToken,
+) -> Result<(), FenceError> {
+    let said = |error: Error| {
+        let failure = failure(&error);
+        FenceError::Store(StoreError::new(failure.kind, "check", failure.message))
+    };
+    let result = transaction.exec_iter(statement.text.as_str(), values(statement)).await.map_err(said)?;
+    let seen = result.last_insert_id().unwrap_or_default();
+    result.drop_result().await.map_err(said)?;
+    Ok(token.check(i64::try_from(seen).unwrap_or(i64::MAX))?)
+}
+
+/// Locks rows of your own table until your transaction ends, and answers them.
+///
+/// # Errors
+/// [`RowLockError::Busy`], after which your transaction goes on; else what the driver said.
+pub async fn lock_rows(transaction: &mut impl Queryable, lock: &RowLock) -> Result<Vec<Row>, RowLockError<Error>> {
+    let statement = lock.statement(Sql::MySql);
+    match transaction.exec(statement.text.as_str(), values(&statement)).await {
+        Ok(rows) => Ok(rows),
+        Err(Error::Server(said)) if lock.fails_if_busy() && BUSY.contains(&said.code) => Err(RowLockError::Busy),
+        Err(error) => Err(RowLockError::Driver(error)),
+    }
+}
+
+fn values(statement: &Statement) -> Vec<Value> {
+    let values = statement.binds.iter().map(|bind| match bind {
+        Bind::Number(number) => Value::Int(*number),
+        Bind::Text(text) => Value::Bytes(text.clone().into_bytes()),
+        Bind::Bytes(bytes) => Value::Bytes(bytes.clone()),
+    });
+    values.collect()
+}

@@ -1,0 +1,210 @@
+//! Statements, with names and values in them.
+
+use std::fmt::Write as _;
+
+use fencepost_core::store::table::{Held, Queued};
+use fencepost_core::store::{Claim, LockName, Mode, Moment, Owner};
+use fencepost_sql::{Changes, Tables, Want};
+
+use crate::text::{bytes, list, maybe, text};
+
+/// The clock of the database; the session's time zone is UTC, so no hour happens twice.
+const NOW_US: &str = "CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED)";
+/// Lines longer than this are full, so nobody counts further.
+const COUNT_MAX: i64 = 20_000;
+
+/// What every session begins with. `wait_timeout` is how long a client that was stopped in the middle of a step can keep
+/// its row locked; MariaDB, which alone reads the comment, can tell such a one from an idle one.
+pub(crate) const SESSION: [&str; 2] = [
+    "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+    "SET SESSION time_zone = '+00:00', autocommit = 1, innodb_lock_wait_timeout = 10, wait_timeout = 30 \
+     /*M!100303 , idle_transaction_timeout = 2 */",
+];
+
+/// Makes statements for one layout of tables.
+#[derive(Debug)]
+pub(crate) struct Statements {
+    tables: Tables,
+    pub(crate) schema: String,
+}
+
+impl Statements {
+    pub(crate) fn new(tables: Tables) -> Self {
+        let schema = tables.fill(include_str!("sql/schema.sql"));
+        Self { tables, schema }
+    }
+
+    pub(crate) fn check(&self) -> String {
+        self.tables.fill(&format!("SELECT version, {NOW_US} FROM {{meta}}"))
+    }
+
+    pub(crate) fn begin(&self, want: &Want) -> String {
+        let name = bytes(want.name.as_str());
+        let lock = self.tables.fill(&format!(
+            "START TRANSACTION; INSERT INTO {{locks}} (name, last_token, used_us) VALUES ({name}, 0, {NOW_US}) \
+             ON DUPLICATE KEY UPDATE last_token = last_token; "
+        ));
+        lock + &self.page(want)
+    }
+
+    /// Several statements, in the order of [`RowKind`](fencepost_sql::RowKind): the server is quicker with each of them
+    /// than with their union, for which it makes a table.
+    pub(crate) fn page(&self, want: &Want) -> String {
+        let name = bytes(want.name.as_str());
+        let lock = format!(
+            "SELECT 0, NULL, COALESCE(MAX(last_token), 0), 0, '', {NOW_US}, 0, 0, 0, NULL, NULL, NULL, NULL, NULL \
+             FROM {{locks}} WHERE name = {name}"
+        );
+        let holders = format!(
+            "SELECT 1, owner, token, shared, label, since_us, until_us, 0, attempt, actor, ask_number, ask_by, ask_note, \
+             NULL FROM {{holders}} WHERE name = {name}"
+        );
+        let places = |kind: u8, which: String| {
+            format!(
+                "SELECT {kind}, owner, ticket, shared, label, since_us, until_us, kept_us, attempt, actor, NULL, NULL, \
+                 NULL, inbox FROM {{waiters}} WHERE name = {name} {which}"
+            )
+        };
+        let mut all = vec![lock, holders];
+        if want.line > 0 {
+            all.push(places(2, format!("ORDER BY ticket, owner LIMIT {}", want.line)));
+        }
+        if let Some(owner) = &want.revoked {
+            all.push(format!(
+                "SELECT 4, owner, 0, 0, '', 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL FROM {{revoked}} \
+                 WHERE name = {name} AND owner = {}",
+                text(&owner.expose())
+            ));
+        }
+        if !want.places.is_empty() {
+            let owners: Vec<String> = want.places.iter().map(Owner::expose).collect();
+            all.push(places(3, format!("AND owner IN ({})", list(owners.iter().map(String::as_str)))));
+            all.push(format!(
+                "SELECT 5, NULL, COUNT(*), 0, '', 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL \
+                 FROM (SELECT 1 FROM {{waiters}} WHERE name = {name} LIMIT {COUNT_MAX}) AS places"
+            ));
+        }
+        self.tables.fill(&all.join("; "))
+    }
+
+    /// All that changed, and the commit. What comes after a statement that failed is not run.
+    pub(crate) fn commit(&self, name: &LockName, changes: &Changes) -> String {
+        let (key, now_us, mut all) = (bytes(name.as_str()), changes.now_us, String::new());
+        let mut add = |statement: String| write!(all, "{}; ", self.tables.fill(&statement)).expect("BUG: memory");
+        let owners = |owners: &[Owner]| {
+            let owners: Vec<String> = owners.iter().map(Owner::expose).collect();
+            list(owners.iter().map(String::as_str))
+        };
+        let (left, gone) = (changes.dropped_holders(), changes.dropped_waiters());
+        if !left.is_empty() {
+            add(format!("DELETE FROM {{holders}} WHERE name = {key} AND owner IN ({})", owners(&left)));
+        }
+        if !gone.is_empty() {
+            add(format!("DELETE FROM {{waiters}} WHERE name = {key} AND owner IN ({})", owners(&gone)));
+        }
+        changes.holders.values().flatten().for_each(|held| add(put_holder(&key, held)));
+        let waiters = changes.waiters.values().flatten();
+        waiters.for_each(|(queued, inbox)| add(put_waiter(&key, queued, inbox.as_deref())));
+        for owner in &changes.revoked {
+            let owner = text(&owner.expose());
+            add(format!("REPLACE INTO {{revoked}} (name, owner, at_us) VALUES ({key}, {owner}, {now_us})"));
+        }
+        if changes.touches_lock() {
+            let last = changes.last.map_or(0, |last| last.as_i64());
+            add(format!(
+                "UPDATE {{locks}} SET used_us = {now_us}, last_token = GREATEST(last_token, {last}) WHERE name = {key}"
+            ));
+        }
+        all + "COMMIT"
+    }
+
+    pub(crate) fn names(&self, prefix: &str, after: &str, limit: u32, contended: bool) -> String {
+        let (columns, table) = if contended { ("DISTINCT name", "{waiters}") } else { ("name", "{locks}") };
+        let (prefix, after) = (bytes(prefix), bytes(after));
+        self.tables.fill(&format!(
+            "SELECT {columns} FROM {table} WHERE name >= {prefix} AND name > {after} ORDER BY name LIMIT {limit}"
+        ))
+    }
+
+    pub(crate) fn grants<'a>(&self, claims: impl Iterator<Item = &'a Claim>) -> String {
+        let wanted: Vec<String> =
+            claims.map(|claim| format!("({}, {})", bytes(claim.name.as_str()), text(&claim.owner.expose()))).collect();
+        let wanted = wanted.join(", ");
+        self.tables.fill(&format!(
+            "SELECT owner, token, attempt FROM {{holders}} WHERE (name, owner) IN ({wanted}) AND until_us > {NOW_US}"
+        ))
+    }
+
+    /// Whether it is time to forget; only one at a time does.
+    pub(crate) fn prune_turn(&self) -> String {
+        self.tables.fill(&format!(
+            "UPDATE {{meta}} SET pruned_us = {NOW_US} WHERE pruned_us < {NOW_US} - 3600000000; \
+             SELECT ROW_COUNT(), {NOW_US}"
+        ))
+    }
+
+    /// Forgets what is over, and what nobody used for a day where the clock alone mints a higher token.
+    pub(crate) fn prune(&self, now_us: i64) -> [String; 4] {
+        let (before, clock) = (now_us - 86_400_000_000, (now_us / 1000 - 1_735_689_600_000) * 1024);
+        [
+            self.tables.fill(&format!("DELETE FROM {{holders}} WHERE until_us <= {now_us}")),
+            self.tables.fill(&format!("DELETE FROM {{waiters}} WHERE until_us <= {now_us}")),
+            self.tables.fill(&format!("DELETE FROM {{revoked}} WHERE at_us <= {before}")),
+            self.tables.fill(&format!(
+                "DELETE FROM {{locks}} WHERE used_us <= {before} AND last_token < {clock} \
+                 AND NOT EXISTS (SELECT 1 FROM {{holders}} AS held WHERE held.name = {{locks}}.name) \
+                 AND NOT EXISTS (SELECT 1 FROM {{waiters}} AS queued WHERE queued.name = {{locks}}.name)"
+            )),
+        ]
+    }
+
+    pub(crate) fn version(&self) -> String {
+        self.tables.fill("SELECT version FROM {meta}")
+    }
+}
+
+fn put_holder(key: &str, held: &Held) -> String {
+    let asked = held.asked.as_ref();
+    let number = asked.map_or_else(|| "NULL".to_owned(), |asked| asked.number().cast_signed().to_string());
+    let actor = held.actor.map(|actor| actor.to_string());
+    format!(
+        "REPLACE INTO {{holders}} (name, owner, token, shared, label, since_us, until_us, attempt, actor, ask_number, \
+         ask_by, ask_note) VALUES ({key}, {}, {}, {}, {}, {}, {}, {}, {}, {number}, {}, {})",
+        text(&held.owner.expose()),
+        held.token.as_i64(),
+        shared(held.mode),
+        text(&held.label),
+        micros(held.since),
+        micros(held.until),
+        held.attempt,
+        maybe(actor.as_deref()),
+        maybe(asked.map(|asked| asked.by.as_str())),
+        maybe(asked.map(|asked| asked.note.as_str())),
+    )
+}
+
+fn put_waiter(key: &str, queued: &Queued, inbox: Option<&str>) -> String {
+    let actor = queued.actor.map(|actor| actor.to_string());
+    format!(
+        "REPLACE INTO {{waiters}} (name, owner, ticket, shared, label, since_us, until_us, kept_us, attempt, actor, \
+         inbox) VALUES ({key}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {})",
+        text(&queued.owner.expose()),
+        queued.ticket.as_i64(),
+        shared(queued.mode),
+        text(&queued.label),
+        micros(queued.since),
+        micros(queued.until),
+        i64::try_from(queued.kept_for.as_micros()).unwrap_or(i64::MAX),
+        queued.attempt,
+        maybe(actor.as_deref()),
+        maybe(inbox),
+    )
+}
+
+fn shared(mode: Mode) -> u8 {
+    u8::from(mode == Mode::Shared)
+}
+
+fn micros(moment: Moment) -> i64 {
+    i64::try_from(moment.as_nanos() / 1000).unwrap_or(i64::MAX)
+}

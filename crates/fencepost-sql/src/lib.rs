@@ -1,0 +1,29 @@
+//! What Fencepost's SQL back ends share. Use `fencepost`, or the crate of a back end.
+//!
+//! A step is one transaction: it locks the row of its lock, reads the rows of that lock, runs
+//! `fencepost_core::store::table` on them, writes what changed and commits. A back end says how to do each of these in
+//! its dialect ([`Database`]); the rest is here:
+//!
+//! - `store`: [`SqlStore`], what the engine sees, and its thread;
+//! - `engine`: steps in order per lock, each tried again while it certainly has not run;
+//! - [`Page`], [`Changes`]: the rows of one lock, as the table wants them;
+//! - [`Hub`]: who listens here, and where to write to them; `watch`: looking on their behalf;
+//! - `pool`: a bounded number of connections;
+//! - [`Tables`], [`Settings`]: names, quoted, and what a URL says.
+
+mod database;
+mod engine;
+mod hub;
+mod page;
+mod pool;
+mod settings;
+mod store;
+mod tables;
+mod watch;
+
+pub use database::{Database, Failure, Grant, Want};
+pub use hub::{Hub, Letter};
+pub use page::{Changes, Page, Row, RowKind};
+pub use settings::Settings;
+pub use store::{SqlStore, on_a_thread, within};
+pub use tables::{Tables, check_version};

@@ -1,0 +1,382 @@
+//! The rows of one lock while a step works on them: read at once, written at once.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, UNIX_EPOCH};
+
+use fencepost_core::store::table::{Held, Notice, Now, Queued, Shelf};
+use fencepost_core::store::{ActorId, FencingToken, Mode, Moment, Owner, YieldRequest};
+
+use crate::database::Want;
+use crate::hub::Hub;
+
+/// What a row of the reading statement is about; the number is its first column.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RowKind {
+    /// 0: the lock: `number` is its last token (0: none), `since_us` the clock.
+    Lock,
+    /// 1: a grant; `number` is its token.
+    Holder,
+    /// 2: a place in the part of the line that was read; `number` is its ticket.
+    Waiter,
+    /// 3: the place of one who was asked about.
+    AskedAbout,
+    /// 4: one who was asked about was thrown out.
+    Revoked,
+    /// 5: `number` is the length of the line.
+    Count,
+}
+
+impl RowKind {
+    /// The kind with this number.
+    pub fn from_number(number: i64) -> Option<Self> {
+        [Self::Lock, Self::Holder, Self::Waiter, Self::AskedAbout, Self::Revoked, Self::Count]
+            .into_iter()
+            .find(|kind| *kind as i64 == number)
+    }
+}
+
+/// One row of the reading statement; the same columns in every dialect.
+#[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "the columns of the tables, which the schema describes")]
+pub struct Row {
+    pub kind: RowKind,
+    pub owner: Option<String>,
+    pub number: i64,
+    pub shared: bool,
+    pub label: String,
+    pub since_us: i64,
+    pub until_us: i64,
+    pub kept_us: i64,
+    pub attempt: i64,
+    pub actor: Option<String>,
+    pub ask_number: Option<i64>,
+    pub ask_by: Option<String>,
+    pub ask_note: Option<String>,
+    pub inbox: Option<String>,
+}
+
+impl Row {
+    /// A row of this kind with nothing in it.
+    pub fn empty(kind: RowKind) -> Self {
+        Self {
+            kind,
+            owner: None,
+            number: 0,
+            shared: false,
+            label: String::new(),
+            since_us: 0,
+            until_us: 0,
+            kept_us: 0,
+            attempt: 0,
+            actor: None,
+            ask_number: None,
+            ask_by: None,
+            ask_note: None,
+            inbox: None,
+        }
+    }
+}
+
+/// A place in line, and where its owner hears.
+#[derive(Clone, Debug)]
+struct Line {
+    queued: Queued,
+    inbox: Option<String>,
+}
+
+/// The page cannot answer: more of the line has to be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Short;
+
+/// The rows of one lock.
+#[derive(Clone, Debug, Default)]
+pub struct Page {
+    /// The database's clock when they were read.
+    pub now_us: i64,
+    last: Option<FencingToken>,
+    holders: Vec<Held>,
+    /// The start of the line.
+    line: BTreeMap<(FencingToken, Owner), Line>,
+    /// There is more of it than was read.
+    more: bool,
+    /// Places behind that start, of those who were asked about.
+    behind: BTreeMap<Owner, Line>,
+    asked_about: Vec<Owner>,
+    count: Option<u32>,
+    revoked: Vec<Owner>,
+}
+
+impl Page {
+    /// Puts rows together that were read as wanted.
+    ///
+    /// # Errors
+    /// With what is wrong, if a row cannot be one of ours.
+    pub fn of(rows: impl IntoIterator<Item = Row>, want: &Want) -> Result<Self, String> {
+        let mut page = Self { asked_about: want.places.clone(), ..Self::default() };
+        for row in rows {
+            page.add(row)?;
+        }
+        page.more = i64::try_from(page.line.len()).unwrap_or(i64::MAX) >= want.line;
+        if !page.more {
+            page.count = Some(u32::try_from(page.line.len()).unwrap_or(u32::MAX));
+        }
+        let Self { line, behind, .. } = &mut page;
+        behind.retain(|_, place| !line.contains_key(&rank(&place.queued)));
+        Ok(page)
+    }
+
+    fn add(&mut self, row: Row) -> Result<(), String> {
+        match row.kind {
+            RowKind::Lock => {
+                self.now_us = row.since_us;
+                self.last = token(row.number).ok();
+            }
+            RowKind::Holder => self.holders.push(held(row)?),
+            RowKind::Waiter => {
+                let place = place(row)?;
+                self.line.insert(rank(&place.queued), place);
+            }
+            RowKind::AskedAbout => {
+                let place = place(row)?;
+                self.behind.insert(place.queued.owner, place);
+            }
+            RowKind::Revoked => self.revoked.push(owner(row.owner.as_deref())?),
+            RowKind::Count => self.count = Some(u32::try_from(row.number).unwrap_or(u32::MAX)),
+        }
+        Ok(())
+    }
+
+    /// What the database's clock said, for the table.
+    pub fn now(&self) -> Now {
+        let since_1970 = Duration::from_micros(self.now_us.unsigned_abs());
+        Now { moment: moment(self.now_us), clock: FencingToken::at(UNIX_EPOCH + since_1970), quarantined: None }
+    }
+
+    /// Whether this owner is the first in line.
+    pub fn is_head(&self, owner: &Owner) -> bool {
+        self.line.keys().next().is_some_and(|(_, head)| head == owner)
+    }
+}
+
+/// What a step changed, to be written in one go.
+#[derive(Clone, Debug, Default)]
+pub struct Changes {
+    /// The database's clock, for columns that say when.
+    pub now_us: i64,
+    /// Grants: written, or removed.
+    pub holders: BTreeMap<Owner, Option<Held>>,
+    /// Places in line: written, with where their owner hears, or removed.
+    pub waiters: BTreeMap<Owner, Option<(Queued, Option<String>)>>,
+    /// The last token.
+    pub last: Option<FencingToken>,
+    /// Who was thrown out.
+    pub revoked: Vec<Owner>,
+    /// What to write to those who wait elsewhere: inbox and text.
+    pub letters: Vec<(String, String)>,
+    /// Whom to tell here, once it is committed.
+    pub(crate) told: Vec<(Owner, u32, Notice)>,
+}
+
+impl Changes {
+    /// Nothing to write.
+    pub fn is_empty(&self) -> bool {
+        self.holders.is_empty() && self.waiters.is_empty() && self.last.is_none() && self.revoked.is_empty()
+    }
+
+    /// Grants that were removed.
+    pub fn dropped_holders(&self) -> Vec<Owner> {
+        self.holders.iter().filter(|(_, held)| held.is_none()).map(|(owner, _)| *owner).collect()
+    }
+
+    /// Places that were removed.
+    pub fn dropped_waiters(&self) -> Vec<Owner> {
+        self.waiters.iter().filter(|(_, place)| place.is_none()).map(|(owner, _)| *owner).collect()
+    }
+
+    /// The lock itself was used: its row says so.
+    pub fn touches_lock(&self) -> bool {
+        self.last.is_some() || !self.holders.is_empty() || !self.revoked.is_empty()
+    }
+}
+
+/// A page at work.
+pub(crate) struct OpenPage<'a> {
+    pub(crate) page: &'a mut Page,
+    pub(crate) changes: Changes,
+    pub(crate) hub: &'a Hub,
+}
+
+impl<'a> OpenPage<'a> {
+    pub(crate) fn new(page: &'a mut Page, hub: &'a Hub) -> Self {
+        let changes = Changes { now_us: page.now_us, ..Changes::default() };
+        Self { page, changes, hub }
+    }
+
+    fn place(&self, owner: &Owner) -> Option<&Line> {
+        self.page.behind.get(owner).or_else(|| self.page.line.values().find(|place| place.queued.owner == *owner))
+    }
+
+    /// The same, if it can be known.
+    fn known_place(&self, owner: &Owner) -> Result<Option<&Line>, Short> {
+        match self.place(owner) {
+            None if self.page.more && !self.page.asked_about.contains(owner) => Err(Short),
+            place => Ok(place),
+        }
+    }
+}
+
+impl Shelf for OpenPage<'_> {
+    type Error = Short;
+
+    fn holders(&mut self) -> Result<Vec<Held>, Short> {
+        Ok(self.page.holders.clone())
+    }
+
+    fn put_holder(&mut self, held: &Held) -> Result<(), Short> {
+        self.page.holders.retain(|other| other.owner != held.owner);
+        self.page.holders.push(held.clone());
+        self.changes.holders.insert(held.owner, Some(held.clone()));
+        Ok(())
+    }
+
+    fn remove_holder(&mut self, owner: &Owner) -> Result<(), Short> {
+        self.page.holders.retain(|held| held.owner != *owner);
+        self.changes.holders.insert(*owner, None);
+        Ok(())
+    }
+
+    fn last(&mut self) -> Result<Option<FencingToken>, Short> {
+        Ok(self.page.last)
+    }
+
+    fn set_last(&mut self, last: FencingToken) -> Result<(), Short> {
+        self.page.last = Some(last);
+        self.changes.last = Some(last);
+        Ok(())
+    }
+
+    fn head(&mut self) -> Result<Option<Queued>, Short> {
+        match self.page.line.values().next() {
+            None if self.page.more => Err(Short),
+            head => Ok(head.map(|place| place.queued.clone())),
+        }
+    }
+
+    fn waiter(&mut self, owner: &Owner) -> Result<Option<Queued>, Short> {
+        Ok(self.known_place(owner)?.map(|place| place.queued.clone()))
+    }
+
+    fn waiters(&mut self, limit: u32) -> Result<Vec<Queued>, Short> {
+        if self.page.more && self.page.line.len() < limit as usize {
+            return Err(Short);
+        }
+        Ok(self.page.line.values().take(limit as usize).map(|place| place.queued.clone()).collect())
+    }
+
+    fn waiter_count(&mut self) -> Result<u32, Short> {
+        self.page.count.ok_or(Short)
+    }
+
+    fn put_waiter(&mut self, queued: &Queued) -> Result<(), Short> {
+        let inbox = self.hub.inbox(&queued.owner);
+        if self.known_place(&queued.owner)?.is_none() {
+            self.page.count = self.page.count.map(|count| count + 1);
+        }
+        let place = Line { queued: queued.clone(), inbox: inbox.clone() };
+        let beyond = self.page.line.keys().next_back().is_none_or(|last| *last < rank(queued));
+        if self.page.more && beyond {
+            self.page.behind.insert(queued.owner, place);
+        } else {
+            self.page.line.insert(rank(queued), place);
+        }
+        self.changes.waiters.insert(queued.owner, Some((queued.clone(), inbox)));
+        Ok(())
+    }
+
+    fn remove_waiter(&mut self, owner: &Owner) -> Result<bool, Short> {
+        let known = self.known_place(owner)?.map(|place| rank(&place.queued));
+        let Some(rank) = known else { return Ok(false) };
+        self.page.line.remove(&rank);
+        self.page.behind.remove(owner);
+        self.page.count = self.page.count.map(|count| count.saturating_sub(1));
+        self.changes.waiters.insert(*owner, None);
+        Ok(true)
+    }
+
+    fn revoked(&mut self, owner: &Owner) -> Result<bool, Short> {
+        Ok(self.page.revoked.contains(owner))
+    }
+
+    fn set_revoked(&mut self, owner: &Owner) -> Result<(), Short> {
+        self.changes.revoked.push(*owner);
+        Ok(())
+    }
+
+    /// One of ours who has left is known to be gone; of others we cannot know.
+    fn tell(&mut self, to: &Queued, notice: Notice) -> Result<bool, Short> {
+        if self.hub.listens(&to.owner) {
+            self.changes.told.push((to.owner, to.attempt, notice));
+            return Ok(true);
+        }
+        let Some(inbox) = self.place(&to.owner).and_then(|place| place.inbox.clone()) else { return Ok(true) };
+        if self.hub.is_ours(&inbox) {
+            return Ok(false);
+        }
+        self.changes.letters.extend(Hub::letter(&inbox, to.attempt, notice));
+        Ok(true)
+    }
+}
+
+fn rank(queued: &Queued) -> (FencingToken, Owner) {
+    (queued.ticket, queued.owner)
+}
+
+fn held(row: Row) -> Result<Held, String> {
+    let asked = row.ask_number.map(|number| {
+        let (by, note) = (row.ask_by.unwrap_or_default(), row.ask_note.unwrap_or_default());
+        YieldRequest::new(number.cast_unsigned(), by, note)
+    });
+    Ok(Held {
+        owner: owner(row.owner.as_deref())?,
+        token: token(row.number)?,
+        mode: mode(row.shared),
+        label: row.label,
+        since: moment(row.since_us),
+        until: moment(row.until_us),
+        attempt: u32::try_from(row.attempt).unwrap_or(u32::MAX),
+        actor: row.actor.as_deref().and_then(ActorId::parse),
+        asked,
+    })
+}
+
+fn place(row: Row) -> Result<Line, String> {
+    let queued = Queued {
+        owner: owner(row.owner.as_deref())?,
+        ticket: token(row.number)?,
+        mode: mode(row.shared),
+        label: row.label,
+        since: moment(row.since_us),
+        until: moment(row.until_us),
+        kept_for: Duration::from_micros(row.kept_us.unsigned_abs()),
+        attempt: u32::try_from(row.attempt).unwrap_or(u32::MAX),
+        actor: row.actor.as_deref().and_then(ActorId::parse),
+    };
+    Ok(Line { queued, inbox: row.inbox })
+}
+
+fn owner(text: Option<&str>) -> Result<Owner, String> {
+    text.and_then(Owner::from_exposed).ok_or_else(|| "a row has no owner of ours".to_owned())
+}
+
+fn token(number: i64) -> Result<FencingToken, String> {
+    let token = u64::try_from(number).ok().and_then(FencingToken::from_number);
+    token.ok_or_else(|| format!("{number} is no token"))
+}
+
+fn mode(shared: bool) -> Mode {
+    if shared { Mode::Shared } else { Mode::Exclusive }
+}
+
+fn moment(us: i64) -> Moment {
+    Moment::from_nanos(us.unsigned_abs().saturating_mul(1000))
+}
