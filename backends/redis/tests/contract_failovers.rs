@@ -62,12 +62,13 @@ impl<S: Subject> Trial<S> {
             if attempt == ONCE_MORE && before >= FAILOVERS {
                 continue;
             }
+            let seen = PANICS.lock().expect("no panic").len();
             match catch_unwind(AssertUnwindSafe(|| promise(&subject()))) {
                 Ok(()) => {
                     self.kept.fetch_add(1, Ordering::SeqCst);
                     self.open.lock().expect("no panic").push_back(((name, promise), ONCE_MORE));
                 }
-                Err(panic) if was_unreachable(&*panic) && attempt < TRIES => {
+                Err(panic) if was_unreachable(name, &*panic, seen) && attempt < TRIES => {
                     self.interrupted.fetch_add(1, Ordering::SeqCst);
                     let begun = self.failovers.load(Ordering::SeqCst);
                     until("the failover is over", || self.ended.load(Ordering::SeqCst) >= begun);
@@ -82,13 +83,35 @@ impl<S: Subject> Trial<S> {
     }
 }
 
-/// Whether what went wrong is that the store could not be reached.
-fn was_unreachable(panic: &(dyn Any + Send)) -> bool {
-    let text = text(panic);
-    ["kind: Unreachable", "kind: TooSlow", "reason: Unreachable"].iter().any(|kind| text.contains(kind))
+/// What was said by every thread that panicked, and in which file.
+static PANICS: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
+/// What a thread says whose own threads panicked: the reason is theirs.
+const BY_OTHERS: &str = "a scoped thread panicked";
+
+/// Writes down what threads say that panic.
+fn listen_to_panics() {
+    let tell = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        let file = info.location().map(|place| place.file().to_owned()).unwrap_or_default();
+        PANICS.lock().expect("no panic").push((file, text(info.payload())));
+        tell(info);
+    }));
 }
 
-fn text(panic: &(dyn Any + Send)) -> String {
+/// Whether what went wrong with a promise is that the store could not be reached.
+fn was_unreachable(promise: &str, panic: &(dyn Any + Send), seen: usize) -> bool {
+    let mut reasons = vec![text(panic)];
+    if reasons[0] == BY_OTHERS {
+        let file = promise.split("::").next().map(|file| format!("contract/{file}.rs")).unwrap_or_default();
+        let panics = PANICS.lock().expect("no panic");
+        let of_it = panics[seen..].iter().filter(|(place, text)| place.ends_with(&file) && text != BY_OTHERS);
+        reasons = of_it.map(|(_, text)| text.clone()).collect();
+    }
+    let kinds = ["kind: Unreachable", "kind: TooSlow", "reason: Unreachable"];
+    !reasons.is_empty() && reasons.iter().all(|reason| kinds.iter().any(|kind| reason.contains(kind)))
+}
+
+fn text(panic: &dyn Any) -> String {
     let literal = panic.downcast_ref::<&str>().map(ToString::to_string);
     literal.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
 }
@@ -104,6 +127,7 @@ impl Drop for Ended<'_> {
 
 fn holds<S: Subject>(subject: impl Fn() -> S + Sync, promises: &[Promise<S>], mut fail_over: impl FnMut(usize)) {
     contract::lengthen_leases(SHORTEST_LEASE);
+    listen_to_panics();
     let trial = Trial::new(promises);
     std::thread::scope(|scope| {
         let ended = Ended(&trial.stop);

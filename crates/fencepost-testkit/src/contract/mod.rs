@@ -70,7 +70,7 @@ pub fn wait_for(feed: &mut Feed<Event>, name: &str, wanted: impl Fn(&EventKind) 
     }
 }
 
-/// A promise by its name, and how it is put to the test.
+/// A promise by its file and name, and how it is put to the test.
 pub type Promise<S> = (&'static str, fn(&S));
 
 /// Runs the contract on a back end: `contract!(expression that makes a fresh Subject)`.
@@ -184,7 +184,7 @@ macro_rules! contract {
         }
     };
     (@names (), $($file:ident: $promise:ident;)*) => {
-        [$((stringify!($promise), $crate::contract::$file::$promise)),*]
+        [$((concat!(stringify!($file), "::", stringify!($promise)), $crate::contract::$file::$promise)),*]
     };
     (@tests $subject:tt, $($file:ident: $promise:ident;)*) => {
         $(
