@@ -7,9 +7,9 @@ use std::time::Duration;
 use common::{PATIENCE, Place};
 use fencepost_core::{Blocking, Grant, Guard, Lock, Permit};
 use fencepost_testkit::contract::Subject;
-use fencepost_testkit::history::{self, History, Kind, Turn};
 use fencepost_testkit::process::{Other, await_leave, role, say};
 use fencepost_testkit::queue::{self, Order};
+use fencepost_testkit::turns::{self, History, Kind, Turn};
 
 const TTL: Duration = Duration::from_secs(10);
 const PERMITS: u32 = 3;
@@ -51,15 +51,15 @@ fn in_another_process() {
 fn take_turns<G: Grant>(lock: &Lock<G>, trips: u32, shown: impl Fn(&Guard<G>) -> (Kind, String)) {
     say("ready");
     await_leave();
-    let end = history::now() + u64::try_from(length().as_nanos()).expect("not for centuries");
+    let end = turns::now() + u64::try_from(length().as_nanos()).expect("not for centuries");
     let mut turns = Vec::new();
-    while history::now() < end {
-        let asked = history::now();
+    while turns::now() < end {
+        let asked = turns::now();
         let guard = lock.acquire().block().expect("its turn");
-        let from = history::now();
+        let from = turns::now();
         // The work: round trips to the servers, who look at the hold.
         let renewed = (0..trips).try_for_each(|_| guard.renew().block().map(drop));
-        let until = history::now();
+        let until = turns::now();
         if renewed.is_ok() && guard.is_held() {
             let (kind, token) = shown(&guard);
             let token = token.parse().expect("digits");

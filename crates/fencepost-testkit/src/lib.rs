@@ -2,7 +2,7 @@
 //!
 //! - [`mod@contract`]: the promises that every back end keeps, one named test each; [`contract!`] runs them all on one.
 //! - [`faulty`]: a store that loses, delays and duplicates, on a seed.
-//! - [`history`]: what processes noted of their turns, and what is wrong with it.
+//! - [`turns`]: what processes noted of their turns, and what is wrong with it.
 //! - [`nodes`]: memory nodes that vote, with or without faults.
 //! - [`recorder`]: a store that writes down every step.
 //! - [`server`]: real servers on free ports, stopped when dropped; [`redis`]: Redis among them.
@@ -20,7 +20,6 @@ pub mod cluster;
 pub mod contract;
 pub mod dice;
 pub mod faulty;
-pub mod history;
 pub mod mariadb;
 pub mod nodes;
 pub mod other;
@@ -37,4 +36,5 @@ pub mod server;
 pub mod shared;
 pub mod sql;
 pub mod steps;
+pub mod turns;
 pub mod wait;
