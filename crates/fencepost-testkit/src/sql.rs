@@ -1,6 +1,5 @@
 //! What goes wrong with databases, one named test each, the same for every SQL back end: [`sql_faults!`](crate::sql_faults).
 
-use std::io::Read;
 use std::sync::mpsc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -9,7 +8,7 @@ use fencepost_core::{
 };
 
 use crate::contract::{Subject, wait_for};
-use crate::other::{self, Other};
+use crate::process::{self, Other};
 use crate::proxy::{Flow, Proxy};
 use crate::wait::until;
 
@@ -174,12 +173,12 @@ pub fn two_hundred_waiters_are_served_in_order<P: SqlPlace>() {
 /// # Panics
 /// If it does not get the lock.
 pub fn hold_in_another_process<P: SqlPlace>() {
-    let Some((role, url)) = other::role() else { return };
+    let Some((role, url)) = process::role() else { return };
     assert_eq!(role, "holds");
     let locks = P::connect_url(&url).block().expect("the server is up");
     let guard = locks.lock("x").ttl(Duration::from_secs(1)).wait_forever().acquire().block().expect("my turn");
-    other::say("holds");
-    let _ = std::io::stdin().read(&mut [0]);
+    process::say("holds");
+    process::await_leave();
     drop(guard);
 }
 
