@@ -131,7 +131,7 @@ impl<G: Grant> Lock<G> {
         self
     }
 
-    /// Default: as `Connect` says, else not at all.
+    /// Default: as `Connect` says, else not at all. Who waits rides out an outage of the store for a ttl, at least 5 s.
     pub fn wait_at_most(mut self, wait: Duration) -> Self {
         self.wait = Wait::AtMost(wait);
         self

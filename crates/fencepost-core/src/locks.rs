@@ -144,7 +144,8 @@ impl Locks {
         self.quorum.ask_to_yield(name, YieldRequest::new(number, &*self.defaults.label, &*note)).await
     }
 
-    /// "Is this the newest token granted?", for a resource that keeps no mark of its own.
+    /// "Is this the newest token granted?", for a resource that keeps no mark of its own. Where nodes vote and one of them
+    /// is silent, a token that only a minority accepted may count: then a holder's is called stale, never an older one new.
     pub async fn check(&self, name: &str, token: FencingToken) -> Result<(), FenceError> {
         let seen = self.inspect(name).await?.last_token;
         Ok(seen.map_or(Ok(()), |seen| token.check(seen.as_i64()))?)
