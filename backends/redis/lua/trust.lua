@@ -29,7 +29,8 @@ elseif ARGV[4] == 'accept' or ARGV[4] == 'welcome' then
 end
 local since, run = string.match(redis.call('GET', KEYS[2]) or '', '^(%d+)|(.*)$')
 if run ~= ARGV[2] then
-  since = string.format('%.0f', now_ms)
+  -- Rounded up: `now_ms` has lost part of a millisecond, and a probation is never shorter than asked.
+  since = string.format('%.0f', now_ms + 1)
   redis.call('SET', KEYS[2], since .. '|' .. ARGV[2])
 end
 local rest = tonumber(since) + tonumber(ARGV[3]) - now_ms
