@@ -272,10 +272,16 @@ impl<G: Grant> Lock<G> {
     pub(crate) fn patience(&self, wait: Wait) -> Patience {
         let now = self.quorum.clock.now();
         match wait {
-            Wait::AtMost(wait) if wait.is_zero() => Patience::None,
+            Wait::AtMost(wait) if wait.is_zero() => Patience::None { by: None },
             Wait::AtMost(wait) => Patience::Until { began: now, end: now.plus(wait) },
             Wait::Forever => Patience::Endless { began: now },
         }
+    }
+
+    /// The same for a kind that sends several requests: one time for all of them.
+    pub(crate) fn patience_for_several(&self, wait: Wait) -> Patience {
+        let by = self.quorum.clock.now().plus(self.quorum.answers_within(self.ttl));
+        self.patience(wait).or_by(by)
     }
 
     /// A claim on one name, by the settings of this lock.
@@ -308,6 +314,12 @@ impl<G: Grant> Lock<G> {
         let margin = self.margin();
         let actor = self.actor.clone();
         Ok((claim, Terms { patience, margin, max_hold: self.max_hold, automatic: !self.manual, actor }))
+    }
+
+    /// Trouble that whoever waits sits out, if there is time left.
+    pub(crate) fn rides_out(&self, patience: Patience, error: &AcquireError) -> bool {
+        let passes = matches!(error, AcquireError::Store(error) if error.kind.passes());
+        passes && patience.waits() && !patience.is_over(self.quorum.clock.now())
     }
 
     pub(crate) fn is_unfair(&self) -> bool {

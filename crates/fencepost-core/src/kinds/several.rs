@@ -52,7 +52,7 @@ impl Kind for Tokens {
     async fn acquire(lock: &Lock<Self>, wait: Wait) -> Result<Guard<Self>, AcquireError> {
         lock.check(wait)?;
         let names = lock.wanted.checked()?;
-        let patience = lock.patience(wait);
+        let patience = lock.patience_for_several(wait);
         let shares = gather(lock, &names, patience).await?;
         lock.hand_renewal_over(&shares);
         let tokens = names.iter().zip(&shares).map(|(name, share)| (name.to_string(), share.token())).collect();
@@ -64,12 +64,14 @@ async fn gather(lock: &Lock<Tokens>, names: &[LockName], patience: Patience) -> 
     loop {
         let mut shares = Vec::with_capacity(names.len());
         let mut busy = None;
-        for answer in try_all(lock, names).await? {
+        for answer in try_all(lock, names, patience.trying()).await? {
             match answer {
                 Ok(share) if busy.is_none() => shares.push(share),
                 // It goes back: somebody has a lower name.
                 Ok(share) => drop(share),
                 Err(AcquireError::Busy { holder, .. }) => busy = busy.or(Some(holder)),
+                // Whoever waits for one rides that out.
+                Err(error) if lock.rides_out(patience, &error) => busy = busy.or(Some(None)),
                 Err(error) => return Err(error),
             }
         }
@@ -94,9 +96,13 @@ async fn gather(lock: &Lock<Tokens>, names: &[LockName], patience: Patience) -> 
 }
 
 /// Tries all at once, without waiting for anybody.
-async fn try_all(lock: &Lock<Tokens>, names: &[LockName]) -> Result<Vec<Result<Share, AcquireError>>, AcquireError> {
+async fn try_all(
+    lock: &Lock<Tokens>,
+    names: &[LockName],
+    patience: Patience,
+) -> Result<Vec<Result<Share, AcquireError>>, AcquireError> {
     let tries = names.iter().map(|name| {
-        let (claim, terms) = claim(lock, name, Patience::None)?;
+        let (claim, terms) = claim(lock, name, patience)?;
         Share::enrol(&lock.quorum, claim, terms)
     });
     let tries = tries.collect::<Result<Vec<Try>, AcquireError>>()?;

@@ -12,6 +12,7 @@ use crate::error::{self, StoreError, StoreErrorKind};
 use crate::event::EventKind;
 use crate::lease::valid_until;
 use crate::state::Holder;
+use crate::store::table::WINDOW;
 use crate::store::{Answer, Proposal, Step, Trouble};
 use crate::token::FencingToken;
 
@@ -199,7 +200,9 @@ impl Pursuit {
             }
             Ok(Answer::Stale { last, clock }) => {
                 view.last = view.last.max(last);
-                let floor = last.map_or(clock, |last| last.next().max(clock));
+                // In the middle of the window of the node's own clock: a token of its present is of the past on arrival.
+                let middle = clock.plus(WINDOW / 2);
+                let floor = last.map_or(middle, |last| last.next().max(middle));
                 self.record_refusal(scene, node, request, Vote::Stale(floor));
             }
             // To a give-back: it changes no vote.
@@ -476,8 +479,7 @@ impl Pursuit {
         self.round = None;
         let since = *self.outage_since.get_or_insert(scene.now);
         let error = self.failure(scene);
-        let passes = matches!(error.kind, StoreErrorKind::Unreachable | StoreErrorKind::TooSlow);
-        let patient = self.patience.waits() && passes;
+        let patient = self.patience.waits() && error.kind.passes();
         if !patient || scene.now.since(since) >= scene.claim.ttl.max(OUTAGE_MIN) {
             return Outcome::Failed(error);
         }
