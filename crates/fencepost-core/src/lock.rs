@@ -296,7 +296,7 @@ impl<G: Grant> Lock<G> {
         let turn = match patience {
             _ if (self.unfair && !manner.in_order) || !manner.fenced => Turn::Overtake,
             Patience::Until { .. } | Patience::Endless { .. } if self.quorum.abilities.wakes() => {
-                Turn::InLine(Place { ticket: self.quorum.clock_guess(), lease: self.quorum.waiter_lease(self.ttl) })
+                Turn::InLine(Place { ticket: self.quorum.ticket(), lease: self.quorum.waiter_lease(self.ttl) })
             }
             _ => Turn::AfterOthers,
         };

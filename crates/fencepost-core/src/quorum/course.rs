@@ -26,8 +26,9 @@ pub(crate) struct Course {
     pub(crate) claim: Arc<Claim>,
     pub(super) quorum: Arc<Quorum>,
     pub(super) terms: Terms,
-    /// When it was made.
+    /// When it was made, here and on the store's clock.
     since: Moment,
+    arrived: FencingToken,
     inbox: Mutex<Inbox>,
     state: Mutex<State>,
     /// Who goes with our release, and which of its requests that is.
@@ -46,8 +47,10 @@ struct Inbox {
 }
 
 enum Input {
-    /// Our turn in the process's own line.
+    /// Nobody of this process comes before us.
     Begin,
+    /// Our turn in the process's own line.
+    Turn,
     Post(Post),
     Tick,
     Renew,
@@ -64,6 +67,8 @@ enum Input {
 
 struct State {
     life: Life,
+    /// As it is sent: with its ticket, once that is known.
+    claim: Arc<Claim>,
     requests: Requests,
     listening: Vec<Listening>,
     alarm: Option<(Moment, AlarmId)>,
@@ -115,7 +120,7 @@ impl Course {
             let now = quorum.clock.now();
             let mut effects = Vec::new();
             let scene =
-                Scene { quorum, claim: &course.claim, now, requests: &mut state.requests, effects: &mut effects };
+                Scene { quorum, claim: &state.claim, now, requests: &mut state.requests, effects: &mut effects };
             // Not known to be ours until the first renewal says so: believed in just long enough to hear it, and never
             // for as long as that renewal would last, or the belief would count as its success.
             let ttl = course.claim.ttl;
@@ -130,7 +135,9 @@ impl Course {
 
     /// Makes a claim known and asks nobody yet. `None`: shutting down.
     pub(crate) fn enrol(quorum: &Arc<Quorum>, claim: Claim, terms: Terms) -> Option<Arc<Self>> {
+        let claim = Arc::new(claim);
         let state = State {
+            claim: claim.clone(),
             life: Life { phase: Phase::Lined, refusal: None, won: None, lost: None },
             requests: Requests::default(),
             listening: Vec::new(),
@@ -140,8 +147,8 @@ impl Course {
         };
         quorum.enrol(|id| {
             let (inbox, state) = (Mutex::default(), Mutex::new(state));
-            let (since, successor) = (quorum.clock.now(), OnceLock::new());
-            Arc::new(Self { id, claim: Arc::new(claim), quorum: quorum.clone(), terms, since, inbox, state, successor })
+            let (since, arrived, successor) = (quorum.clock.now(), quorum.clock_guess(), OnceLock::new());
+            Arc::new(Self { id, claim, quorum: quorum.clone(), terms, since, arrived, inbox, state, successor })
         })
     }
 
@@ -389,7 +396,7 @@ impl Course {
         let mut next = self.drive(input);
         // Not by recursion: a long line of claims may end at one moment.
         while let Some(course) = next {
-            next = course.drive(Input::Begin);
+            next = course.drive(Input::Turn);
         }
     }
 
@@ -424,7 +431,7 @@ impl Course {
     /// Decides under the lock, does outside it.
     fn work(self: &Arc<Self>, input: Input) -> Option<Arc<Self>> {
         // A claim that came along with a release has begun already.
-        if matches!(input, Input::Begin) && matches!(self.state().life.phase, Phase::Lined) {
+        if matches!(input, Input::Begin | Input::Turn) && matches!(self.state().life.phase, Phase::Lined) {
             let listening = self.listen();
             self.state().listening = listening;
         }
@@ -435,10 +442,16 @@ impl Course {
             let mut guard = self.state();
             let state = &mut *guard;
             let signs = state.signs();
+            if matches!(input, Input::Turn) {
+                state.keep_ticket(self.arrived);
+            }
             let requests = &mut state.requests;
-            let (quorum, claim) = (&*self.quorum, &self.claim);
+            let (quorum, claim) = (&*self.quorum, &state.claim);
             let mut scene = Scene { quorum, claim, now, requests, effects: &mut effects };
             self.handle(&mut state.life, &mut scene, input, relay);
+            if let Phase::Pursuing(Pursuit { ticket: Some(ticket), .. }) = state.life.phase {
+                state.keep_ticket(ticket);
+            }
             let changed = state.signs() != signs;
             self.set_alarm(state);
             let ends_listening = !matches!(state.life.phase, Phase::Lined | Phase::Pursuing(_));
@@ -504,14 +517,20 @@ impl Course {
         let next = self.quorum.line.after(self)?;
         let pass = self.quorum.proposal(Some(raise));
         // The store was there for us.
-        let attempt = next.begin_carried(now, pass, true)?;
-        let then = Then { claim: next.claim.clone(), attempt };
+        let (claim, attempt) = next.begin_carried(now, pass, true)?;
+        let then = Then { claim, attempt };
         self.successor.set((Arc::downgrade(&next), attempt)).ok()?;
         Some(Relay { then, pass, request: None })
     }
 
-    /// Starts to acquire by a step that somebody else sends. `None`: it does not wait for its turn any more.
-    pub(super) fn begin_carried(self: &Arc<Self>, now: Moment, token: Proposal, known: bool) -> Option<u32> {
+    /// Starts to acquire by a step that somebody else sends: with this claim, as this attempt. `None`: it does not wait
+    /// for its turn any more.
+    pub(super) fn begin_carried(
+        self: &Arc<Self>,
+        now: Moment,
+        token: Proposal,
+        known: bool,
+    ) -> Option<(Arc<Claim>, u32)> {
         // Before any node can push.
         let listening = self.listen();
         let mut guard = self.state();
@@ -520,14 +539,15 @@ impl Course {
             return None;
         }
         state.listening = listening;
-        let (quorum, claim) = (&*self.quorum, &self.claim);
+        state.keep_ticket(self.arrived);
+        let (quorum, claim) = (&*self.quorum, &state.claim);
         let mut effects = Vec::new();
         let mut scene = Scene { quorum, claim, now, requests: &mut state.requests, effects: &mut effects };
         let mut pursuit = Pursuit::new(scene.nodes(), self.terms.patience, self.terms.margin);
         let attempt = pursuit.begin_carried(&mut scene, token, known);
         state.life.phase = Phase::Pursuing(pursuit);
         self.set_alarm(state);
-        Some(attempt)
+        Some((state.claim.clone(), attempt))
     }
 
     fn handle(&self, life: &mut Life, scene: &mut Scene<'_>, input: Input, relay: Option<Relay>) {
@@ -538,7 +558,7 @@ impl Course {
                 // For whoever else rests on it.
                 life.lost = life.lost.or(Some(LossReason::TakenOver));
             }
-            (Phase::Lined, Input::Begin) => {
+            (Phase::Lined, Input::Begin | Input::Turn) => {
                 let mut pursuit = Pursuit::new(scene.nodes(), self.terms.patience, self.terms.margin);
                 let outcome = pursuit.begin(scene);
                 life.phase = Phase::Pursuing(pursuit);
@@ -573,7 +593,9 @@ impl Course {
                         life.phase = self.part(scene, pursuit);
                         return;
                     }
-                    Input::Begin | Input::Renew | Input::Downgrade | Input::ByHand | Input::Abandon => Outcome::Open,
+                    Input::Begin | Input::Turn | Input::Renew | Input::Downgrade | Input::ByHand | Input::Abandon => {
+                        Outcome::Open
+                    }
                 };
                 self.conclude(life, scene, outcome);
             }
@@ -599,7 +621,7 @@ impl Course {
                         life.phase = Phase::Leaving(farewell);
                         return;
                     }
-                    Input::Begin | Input::Post(_) | Input::Abandon | Input::Stop => {}
+                    Input::Begin | Input::Turn | Input::Post(_) | Input::Abandon | Input::Stop => {}
                 }
                 life.lost = hold.lost;
             }
@@ -628,7 +650,7 @@ impl Course {
                 let nodes = pursuit.vouchers(token);
                 let votes = pursuit.votes();
                 let mut hold = Hold::new(scene, token, pursuit.highest, nodes, &self.upkeep());
-                let ticket = self.claim.place().map(|place| place.ticket);
+                let ticket = pursuit.ticket.or_else(|| scene.claim.place()?.ticket);
                 scene.tell(EventKind::Acquired { token, remaining: until.since(scene.now), ticket });
                 // A hand-over is renewed before anybody can leak it.
                 hold.tick(scene);
@@ -682,6 +704,13 @@ impl Course {
 }
 
 impl State {
+    /// The claim's ticket from now on, if it has a place and no ticket yet.
+    fn keep_ticket(&mut self, ticket: FencingToken) {
+        if self.claim.place().is_some_and(|place| place.ticket.is_none()) {
+            self.claim = Arc::new(self.claim.with_ticket(ticket));
+        }
+    }
+
     fn wait<T>(&mut self, context: &Context<'_>) -> Poll<T> {
         if !self.wakers.iter().any(|waker| waker.will_wake(context.waker())) {
             self.wakers.push(context.waker().clone());

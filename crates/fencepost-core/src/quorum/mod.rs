@@ -123,6 +123,11 @@ impl Quorum {
         clocks.get(clocks.len() / 2).copied().unwrap_or_else(|| FencingToken::at(self.clock.wall()))
     }
 
+    /// The ticket of a claim that arrives now. One store gives it itself, in the order in which claims reach it.
+    pub(crate) fn ticket(&self) -> Option<FencingToken> {
+        (self.nodes.len() > 1).then(|| self.clock_guess())
+    }
+
     /// A token that the nodes should accept: in the middle of their window, and above what was seen.
     fn proposal(&self, above: Option<FencingToken>) -> Proposal {
         if self.abilities.mints {

@@ -45,6 +45,8 @@ pub(super) struct Pursuit {
     answered: bool,
     outage_since: Option<Moment>,
     hinted: bool,
+    /// Which place in line a node gave us, as the first one says that does.
+    pub(super) ticket: Option<FencingToken>,
     pub(super) waiting: bool,
     pub(super) holder: Option<Holder>,
 }
@@ -124,6 +126,7 @@ impl Pursuit {
             answered: false,
             outage_since: None,
             hinted: false,
+            ticket: None,
             waiting: false,
             holder: None,
         }
@@ -192,7 +195,8 @@ impl Pursuit {
                 let Some(sent) = scene.sent_at(request) else { return Outcome::Open };
                 self.record_grant(scene, node, request, token, valid_until(sent, scene.claim.ttl));
             }
-            Ok(Answer::Held { holder, last }) => {
+            Ok(Answer::Held { holder, last, ticket }) => {
+                self.ticket = self.ticket.or(ticket);
                 view.last = view.last.max(last);
                 view.in_line |= scene.claim.place().is_some();
                 self.holder = holder.or_else(|| self.holder.take());

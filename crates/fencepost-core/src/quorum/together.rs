@@ -23,13 +23,13 @@ fn begin_together(courses: &[Arc<Course>]) {
     let now = quorum.clock.now();
     let begun = courses.iter().filter_map(|course| {
         let token = quorum.proposal(None);
-        let Some(attempt) = course.begin_carried(now, token, false) else {
+        let Some((claim, attempt)) = course.begin_carried(now, token, false) else {
             // Its time is over already, or the connection is shutting down: alone, it finds that out.
             course.begin();
             return None;
         };
         course.tell(EventKind::Asked);
-        Some((course.clone(), Part { claim: course.claim.clone(), attempt, token }))
+        Some((course.clone(), Part { claim, attempt, token }))
     });
     let (claims, parts): (Vec<Arc<Course>>, Vec<Part>) = begun.unzip();
     let Some(ttl) = claims.first().map(|course| course.claim.ttl) else { return };
