@@ -36,7 +36,7 @@ pub fn one_held_name_of_several_leaves_nothing_behind(subject: &impl Subject) {
         // Nodes that are gone confirm nothing: then the end of the ttl is waited for.
         let all = || second.all_of(["c", "b", "a"]).ttl(short_ttl(&second));
         assert!(all().try_acquire().block().expect("an answer").is_none());
-        let wait = Duration::from_millis(50);
+        let wait = Duration::from_millis(200);
         match all().wait_at_most(wait).acquire().block() {
             Err(AcquireError::Busy { waited, holder: Some(holder), .. }) => {
                 assert!(waited >= wait, "{waited:?}");
