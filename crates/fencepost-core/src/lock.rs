@@ -216,9 +216,9 @@ impl<G: Grant> Lock<G> {
 
     /// Waits in line, as long as told. How a hold can be lost is said at [`Guard`].
     ///
-    /// Tickets are the time of arrival on the store's clock, as each client knows it: one store serves them in order, and
-    /// two claims swap places only if they arrive within what the clients' clocks are off. Nodes that vote keep a line
-    /// each; a claim that has not reached a majority of them yet may be overtaken
+    /// One store serves claims in the order in which they reach it. Of one process the first is in line there; those behind
+    /// it stand for the time of their arrival, as the process knows the store's clock. Nodes that vote keep a line each, by
+    /// the time of arrival; a claim that has not reached a majority of them yet may be overtaken
     /// ([`Acquired`](crate::EventKind::Acquired) tells the ticket).
     ///
     /// # Cancel safety
