@@ -231,6 +231,7 @@ impl<G: Grant> Lock<G> {
     }
 
     /// Never waits for another owner. `Ok(None)`: somebody else has it, or is in line. Busy is an answer, not an error.
+    /// All requests for several names or permits together have the time of one answer; of three, where nodes vote.
     ///
     /// # Cancel safety
     /// Dropped, a grant on its way is given back.

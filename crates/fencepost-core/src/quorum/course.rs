@@ -17,7 +17,7 @@ use super::{Effect, Quorum, Requests, Scene};
 use crate::clock::{Alarm, AlarmId, Moment};
 use crate::error::Vote;
 use crate::event::EventKind;
-use crate::store::{Claim, Event, Listening, Mailbox, Post, Proposal, Reply, Then};
+use crate::store::{Claim, Event, Listening, Mailbox, Place, Post, Proposal, Reply, Then, Turn};
 use crate::token::FencingToken;
 use life::{Life, Phase};
 
@@ -331,8 +331,9 @@ impl Course {
 impl State {
     /// The claim's ticket from now on, if it has a place and no ticket yet.
     fn keep_ticket(&mut self, ticket: FencingToken) {
-        if self.claim.place().is_some_and(|place| place.ticket.is_none()) {
-            self.claim = Arc::new(self.claim.with_ticket(ticket));
+        if let Turn::InLine(place @ Place { ticket: None, .. }) = self.claim.turn {
+            let turn = Turn::InLine(Place { ticket: Some(ticket), ..place });
+            self.claim = Arc::new(Claim { turn, ..Claim::clone(&self.claim) });
         }
     }
 

@@ -113,15 +113,6 @@ impl Claim {
         self.ttl.saturating_add(self.delay)
     }
 
-    /// The same claim, in line with this ticket; unchanged if it has one, or no place.
-    pub(crate) fn with_ticket(&self, given: FencingToken) -> Self {
-        let turn = match self.turn {
-            Turn::InLine(place) => Turn::InLine(Place { ticket: place.ticket.or(Some(given)), ..place }),
-            other => other,
-        };
-        Self { turn, ..self.clone() }
-    }
-
     /// The place in line, if the claim has one.
     pub fn place(&self) -> Option<Place> {
         match self.turn {
