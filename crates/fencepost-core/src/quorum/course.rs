@@ -171,7 +171,10 @@ impl Course {
             _ => false,
         };
         if acquired.is_pending() && is_over && waits {
-            return Poll::Ready(Err(AcquireError::Busy { waited: Duration::ZERO, holder: self.holder().map(Box::new) }));
+            return Poll::Ready(Err(AcquireError::Busy {
+                waited: Duration::ZERO,
+                holder: self.holder().map(Box::new),
+            }));
         }
         acquired
     }
