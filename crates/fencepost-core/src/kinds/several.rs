@@ -97,7 +97,7 @@ async fn gather(lock: &Lock<Tokens>, names: &[LockName], patience: Patience) -> 
 }
 
 /// Who kept us from it, if the last one we asked about did not say.
-fn naming(error: AcquireError, seen: &Option<Holder>) -> AcquireError {
+fn naming(error: AcquireError, seen: &Option<Box<Holder>>) -> AcquireError {
     match error {
         AcquireError::Busy { waited, holder: None } => AcquireError::Busy { waited, holder: seen.clone() },
         other => other,

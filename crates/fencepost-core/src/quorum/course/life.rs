@@ -160,7 +160,7 @@ impl Course {
     }
 
     fn busy(&self, now: Moment, holder: Option<Holder>) -> AcquireError {
-        AcquireError::Busy { waited: self.terms.patience.waited(now), holder }
+        AcquireError::Busy { waited: self.terms.patience.waited(now), holder: holder.map(Box::new) }
     }
 }
 

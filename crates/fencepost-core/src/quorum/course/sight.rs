@@ -33,7 +33,10 @@ impl Course {
             _ => false,
         };
         if acquired.is_pending() && is_over && waits {
-            return Poll::Ready(Err(AcquireError::Busy { waited: Duration::ZERO, holder: self.holder() }));
+            return Poll::Ready(Err(AcquireError::Busy {
+                waited: Duration::ZERO,
+                holder: self.holder().map(Box::new),
+            }));
         }
         acquired
     }
@@ -206,7 +209,7 @@ impl Course {
     }
 
     /// On its way out, and nobody has confirmed it yet.
-    pub(in crate::quorum) fn is_leaving(&self) -> bool {
+    pub(crate) fn is_leaving(&self) -> bool {
         let (leave, stop) = {
             let inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
             (inbox.leave, inbox.stop)
@@ -220,7 +223,7 @@ impl Course {
     }
 
     /// It has ended, or is about to.
-    pub(in crate::quorum) fn is_past(&self) -> bool {
+    pub(crate) fn is_past(&self) -> bool {
         matches!(self.state().life.phase, Phase::Leaving(_) | Phase::Done(_))
     }
 
