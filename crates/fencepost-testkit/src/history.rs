@@ -51,6 +51,11 @@ pub enum What {
         /// The end of its validity.
         until: Moment,
     },
+    /// A renewal was not answered in time; answers to earlier ones may have moved the end.
+    Unrenewed {
+        /// The end of its validity.
+        until: Moment,
+    },
     /// The hold ended unasked.
     Lost,
     /// A release left.
@@ -81,6 +86,10 @@ pub struct Write {
 pub struct Call {
     /// Who called.
     pub process: u32,
+    /// What was called.
+    pub what: &'static str,
+    /// When it was back.
+    pub at: Moment,
     /// How long it took, without the time in which its process stood still.
     pub took: Duration,
     /// How long it may take.
@@ -189,7 +198,9 @@ impl Recorder {
 impl Observer for Recorder {
     fn event(&self, event: &Event) {
         let (now, until) = match event.kind {
-            EventKind::Acquired { remaining, .. } | EventKind::Renewed { remaining, .. } => self.time.read(remaining),
+            EventKind::Acquired { remaining, .. }
+            | EventKind::Renewed { remaining, .. }
+            | EventKind::RenewalUnknown { remaining, .. } => self.time.read(remaining),
             _ => self.time.read(Duration::ZERO),
         };
         let what = match event.kind {
@@ -198,6 +209,7 @@ impl Observer for Recorder {
             EventKind::Acquired { token, .. } => What::Acquired { token, until },
             EventKind::Refused => What::Refused,
             EventKind::Renewed { .. } => What::Renewed { until },
+            EventKind::RenewalUnknown { .. } => What::Unrenewed { until },
             EventKind::Lost(_) => What::Lost,
             EventKind::Releasing => What::Releasing,
             EventKind::Released(_) => What::Released,

@@ -164,7 +164,7 @@ fn a_good_history(holds: u64) -> History {
         history.note(at(begin + 5), 1, claim, lock, What::Releasing);
         history.note(at(begin + 6), 1, claim, lock, What::Released);
         let (took, limit) = (Duration::from_nanos(2), Duration::from_nanos(2));
-        history.calls.push(Call { process: 1, took, limit });
+        history.calls.push(Call { process: 1, what: "acquire", at: at(begin + 2), took, limit });
     }
     history
 }

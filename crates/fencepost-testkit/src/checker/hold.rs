@@ -27,8 +27,8 @@ pub struct Hold {
     pub from: Moment,
     /// When its holder stopped believing in it.
     pub until: Moment,
-    /// It reported its end.
-    ended: bool,
+    /// When it reported its end.
+    ended: Option<Moment>,
 }
 
 impl Hold {
@@ -61,11 +61,11 @@ pub fn holds(history: &History, findings: &mut Vec<Finding>) -> Vec<Hold> {
                 let asked = asked.get(&key).copied().unwrap_or(note.at);
                 places.insert(key, holds.len());
                 let (lock, process, claim, from) = (note.lock, note.process, note.claim, note.at);
-                holds.push(Hold { lock, process, claim, token, shared, asked, from, until, ended: false });
+                holds.push(Hold { lock, process, claim, token, shared, asked, from, until, ended: None });
             }
-            (What::Renewed { until }, Some(hold)) => {
+            (What::Renewed { until } | What::Unrenewed { until }, Some(hold)) => {
                 let hold = &mut holds[hold];
-                if hold.ended {
+                if hold.ended.is_some() {
                     back(format!("renewed at {} after its end: {}", note.at.as_nanos(), hold.shown(history)));
                 } else {
                     // Also after a pause past the old end: nobody else can have had it meanwhile, or C2 says so.
@@ -75,7 +75,7 @@ pub fn holds(history: &History, findings: &mut Vec<Finding>) -> Vec<Hold> {
             (What::Lost | What::Releasing | What::Died, Some(hold)) => {
                 let hold = &mut holds[hold];
                 hold.until = hold.until.min(note.at);
-                hold.ended = true;
+                hold.ended = hold.ended.or(Some(note.at));
             }
             _ => {}
         }
@@ -87,9 +87,9 @@ pub fn holds(history: &History, findings: &mut Vec<Finding>) -> Vec<Hold> {
 /// Renewals that left after their hold had reported its end.
 fn sent_by_the_dead(history: &History, holds: &[Hold], back: &mut impl FnMut(String)) {
     let ended: BTreeMap<(LockId, FencingToken), &Hold> =
-        holds.iter().filter(|hold| hold.ended).map(|hold| ((hold.lock, hold.token), hold)).collect();
+        holds.iter().filter(|hold| hold.ended.is_some()).map(|hold| ((hold.lock, hold.token), hold)).collect();
     for (at, lock, token) in &history.renewals {
-        if let Some(hold) = ended.get(&(*lock, *token)).filter(|hold| *at > hold.until) {
+        if let Some(hold) = ended.get(&(*lock, *token)).filter(|hold| hold.ended.is_some_and(|ended| *at > ended)) {
             back(format!("a renewal left at {} after the end of {}", at.as_nanos(), hold.shown(history)));
         }
     }

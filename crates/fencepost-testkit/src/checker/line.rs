@@ -12,7 +12,8 @@ type Key = (u32, u64);
 
 pub(super) fn check(history: &History, demands: &Demands, findings: &mut Vec<Finding>) {
     for call in history.calls.iter().filter(|call| call.took > call.limit + demands.grace) {
-        let what = format!("a call of {} took {:?} instead of {:?}", call.process, call.took, call.limit);
+        let (process, at, took, limit) = (call.process, call.at.as_nanos(), call.took, call.limit);
+        let what = format!("{} of {process}, back at {at}, took {took:?} instead of {limit:?}", call.what);
         findings.push(Finding { rule: Rule::C6, what });
     }
     if let Some(limit) = demands.handed_over_within {

@@ -7,7 +7,7 @@
 //! | rule | says |
 //! |---|---|
 //! | C1 | no two holders of one lock at a time |
-//! | C2 | who asks after another was granted gets a higher token; a renewal does not outlive a newer holder |
+//! | C2 | who asks after another was granted gets a higher token |
 //! | C3 | no token twice |
 //! | C4 | the resource: accepted tokens never fall, were granted to somebody, and no update is lost |
 //! | C5 | nothing is left behind |
@@ -16,7 +16,7 @@
 //! | C8 | no more holders than permits |
 //! | C9 | a writer is alone |
 //! | C10 | terms of a leader: C1 and C2, as its lock is a lock like any other |
-//! | C11 | who reported loss or release stays gone |
+//! | C11 | who reported loss or release stays gone; nobody renews what a newer holder was granted |
 
 mod exclusion;
 mod hold;

@@ -1,4 +1,4 @@
-//! C2 and C3: tokens rise, and none comes twice.
+//! C2 and C3: tokens rise, and none comes twice; and C11: a renewal does not outlive a newer holder.
 
 use std::collections::BTreeMap;
 
@@ -12,6 +12,8 @@ use crate::history::{History, LockId, What};
 pub(super) fn check(history: &History, holds: &[Hold], findings: &mut Vec<Finding>) {
     let mut newest: BTreeMap<LockId, FencingToken> = BTreeMap::new();
     let mut floors: BTreeMap<(u32, u64), Option<FencingToken>> = BTreeMap::new();
+    // The newest token when a hold began: what came before it is not a newer holder.
+    let mut ceilings: BTreeMap<(u32, u64), FencingToken> = BTreeMap::new();
     let tokens: BTreeMap<(u32, u64), &Hold> = holds.iter().map(|hold| ((hold.process, hold.claim), hold)).collect();
     // The floor of each renewal, as it was when that renewal left.
     let mut renewals = history.renewals.iter().peekable();
@@ -31,13 +33,14 @@ pub(super) fn check(history: &History, holds: &[Hold], findings: &mut Vec<Findin
                 }
                 let newest = newest.entry(note.lock).or_insert(token);
                 *newest = token.max(*newest);
+                ceilings.insert(key, *newest);
             }
             What::Renewed { .. } => {
                 let Some(hold) = tokens.get(&key).filter(|hold| !hold.shared) else { continue };
                 let floor = sent.get(&(hold.lock, hold.token)).and_then(|(_, floor)| *floor);
-                if let Some(floor) = floor.filter(|floor| *floor > hold.token) {
+                if let Some(floor) = floor.filter(|floor| ceilings.get(&key).is_some_and(|before| floor > before)) {
                     let what = format!("{floor} was granted before this was renewed: {}", hold.shown(history));
-                    findings.push(Finding { rule: Rule::C2, what });
+                    findings.push(Finding { rule: Rule::C11, what });
                 }
             }
             _ => {}
