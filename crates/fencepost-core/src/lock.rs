@@ -41,7 +41,7 @@ pub struct Lock<G: Grant = FencingToken> {
     pub(crate) name: String,
     pub(crate) wanted: G::Wanted,
     label: String,
-    ttl: Duration,
+    pub(crate) ttl: Duration,
     wait: Wait,
     unfair: bool,
     manual: bool,

@@ -52,6 +52,21 @@ fn a_silent_minority_is_not_waited_for() {
 }
 
 #[test]
+fn a_semaphore_on_a_silent_majority_is_an_error_at_the_deadline_too() {
+    let (clock, nodes) = world(5, Faults::default());
+    nodes.set_links(3, Link::Silent);
+    let locks = locks(&clock, &nodes, "one");
+    for take in [1, 2] {
+        let lock = locks.semaphore("x", 5).take(take).wait_at_most(Duration::from_millis(30));
+        let mut acquiring = pin!(lock.acquire());
+        assert!(poll::once(acquiring.as_mut()).is_none());
+        clock.turn(ANSWER_WITHIN);
+        let Some(Err(AcquireError::Store(error))) = poll::once(acquiring.as_mut()) else { panic!("not in time") };
+        assert_eq!(error.kind, StoreErrorKind::TooSlow);
+    }
+}
+
+#[test]
 fn a_silent_majority_is_an_error_at_the_deadline_that_names_every_node() {
     let (clock, nodes) = world(5, Faults::default());
     nodes.set_links(3, Link::Silent);

@@ -123,7 +123,7 @@ impl Seeker<'_> {
         let mut looks: Vec<Boxed<'_, (u32, Result<LockState, StoreError>)>> = Vec::new();
         for slot in (0..all_slots).map(|offset| (first + offset) % all_slots) {
             let name = LockName::permit(&self.lock.name, slot)?;
-            looks.push(Box::pin(async move { (slot, self.lock.quorum.inspect(name).await) }));
+            looks.push(Box::pin(async move { (slot, self.see(name).await) }));
         }
         let (mut free, mut holder) = (Vec::new(), None);
         for (slot, state) in all(looks).await {
@@ -144,12 +144,18 @@ impl Seeker<'_> {
         Ok(if slots.len() == take { Found::Slots(slots) } else { Found::Busy(holder) })
     }
 
+    /// For as long as a vote may take: a node that is silent must not keep us longer than we wait.
+    async fn see(&self, name: LockName) -> Result<LockState, StoreError> {
+        let quorum = &self.lock.quorum;
+        quorum.inspect_within(name, quorum.answer_within(self.lock.ttl)).await
+    }
+
     /// `Some`: somebody is at the gate.
     async fn somebody_waits(&self) -> Result<Option<Option<Holder>>, AcquireError> {
         if self.lock.is_unfair() {
             return Ok(None);
         }
-        let gate = self.lock.quorum.inspect(LockName::gate(&self.lock.name)?).await?;
+        let gate = self.see(LockName::gate(&self.lock.name)?).await?;
         let busy = !gate.holders.is_empty() || !gate.waiters.is_empty();
         Ok(busy.then(|| gate.holders.into_iter().next()))
     }

@@ -110,7 +110,16 @@ impl Alarm for Inquiry {
 impl Quorum {
     /// What a majority knows of a lock.
     pub(crate) async fn inspect(self: &Arc<Self>, name: LockName) -> Result<LockState, StoreError> {
-        let answers = self.ask("inspect", |_| Step::Inspect { name: name.clone() }).await?;
+        self.inspect_within(name, self.patient()).await
+    }
+
+    /// The same for an acquisition, which waits for a vote's time only.
+    pub(crate) async fn inspect_within(
+        self: &Arc<Self>,
+        name: LockName,
+        within: Duration,
+    ) -> Result<LockState, StoreError> {
+        let answers = self.ask("inspect", within, |_| Step::Inspect { name: name.clone() }).await?;
         let states = answers.into_iter().filter_map(|answer| match answer {
             Answer::State(state) => Some(state),
             _ => None,
@@ -127,7 +136,7 @@ impl Quorum {
         contended: bool,
     ) -> Result<(Vec<LockState>, bool), StoreError> {
         let step = |_| Step::List { prefix: prefix.clone(), after: after.clone(), limit, contended };
-        let answers = self.ask("list", step).await?;
+        let answers = self.ask("list", self.patient(), step).await?;
         let pages: Vec<Vec<LockState>> = answers
             .into_iter()
             .filter_map(|answer| match answer {
@@ -150,14 +159,14 @@ impl Quorum {
 
     /// Throws out whoever holds the lock. Answers who that was.
     pub(crate) async fn evict(self: &Arc<Self>, name: LockName) -> Result<Option<Holder>, StoreError> {
-        let seen = self.ask("force_release", |_| Step::Inspect { name: name.clone() }).await?;
+        let seen = self.ask("force_release", self.patient(), |_| Step::Inspect { name: name.clone() }).await?;
         let last = seen.iter().filter_map(|answer| match answer {
             Answer::State(state) => state.last_token,
             _ => None,
         });
         // Above every node's, not only above a majority's: the holder's renewal must not re-create the grant anywhere.
         let above = self.proposal(last.max());
-        let answers = self.ask("force_release", |_| Step::Evict { name: name.clone(), above }).await?;
+        let answers = self.ask("force_release", self.patient(), |_| Step::Evict { name: name.clone(), above }).await?;
         let states = answers.into_iter().filter_map(|answer| match answer {
             Answer::Evicted(holders) => Some(LockState { holders, ..LockState::free(name.as_str()) }),
             _ => None,
@@ -173,7 +182,7 @@ impl Quorum {
     ) -> Result<Option<Holder>, StoreError> {
         let request = Arc::new(request);
         let step = |_| Step::Ask { name: name.clone(), request: request.clone() };
-        let answers = self.ask("ask_to_yield", step).await?;
+        let answers = self.ask("ask_to_yield", self.patient(), step).await?;
         let states = answers.into_iter().filter_map(|answer| match answer {
             Answer::Asked(holders) => Some(LockState { holders, ..LockState::free(name.as_str()) }),
             _ => None,
@@ -181,13 +190,17 @@ impl Quorum {
         Ok(self.merged(name.as_str(), states.collect()).holders.into_iter().next())
     }
 
+    fn patient(&self) -> Duration {
+        self.answer_within.unwrap_or(ANSWER_WITHIN).max(ANSWER_WITHIN)
+    }
+
     async fn ask(
         self: &Arc<Self>,
         operation: &'static str,
+        within: Duration,
         step: impl Fn(usize) -> Step,
     ) -> Result<Vec<Answer>, StoreError> {
         let started = self.clock.now();
-        let within = self.answer_within.unwrap_or(ANSWER_WITHIN).max(ANSWER_WITHIN);
         let deadline = started.plus(within);
         let heard = Heard { answers: vec![None; self.nodes.len()], over: false, waker: None };
         let inquiry = Arc::new(Inquiry { heard: Mutex::new(heard) });
