@@ -90,7 +90,7 @@ const CLOCK_MAX: u8 = 3;
 enum Way {
     #[default]
     Unsent,
-    UnderWay,
+    Sent,
     Arrived,
 }
 
@@ -187,7 +187,7 @@ impl Fenced {
                 for token in any {
                     let mut next = *state;
                     next.attempts[number] = Attempt { phase: Phase::Asking, token, before, ..attempt };
-                    next.nodes.iter_mut().for_each(|node| node.acquire[number] = Way::UnderWay);
+                    next.nodes.iter_mut().for_each(|node| node.acquire[number] = Way::Sent);
                     steps.push((say!("{name} asks all nodes for the lock under {token}"), next));
                 }
             }
@@ -212,7 +212,7 @@ impl Fenced {
             let newer = |other: &Attempt| other.won && other.token > attempt.token;
             let outdated = state.attempts.iter().any(newer);
             next.attempts[number] = Attempt { renewing: true, outdated, ..attempt };
-            next.nodes.iter_mut().for_each(|node| node.renewal = Way::UnderWay);
+            next.nodes.iter_mut().for_each(|node| node.renewal = Way::Sent);
             steps.push((say!("{name} renews"), next));
         }
         let kept = state.nodes.iter().filter(|node| node.kept).count();
@@ -246,7 +246,7 @@ impl Fenced {
             let name = (b'A' + u8::try_from(attempt).unwrap_or_default()) as char;
             let me = u8::try_from(attempt).unwrap_or_default();
             let token = state.attempts[attempt].token;
-            if node.acquire[attempt] == Way::UnderWay {
+            if node.acquire[attempt] == Way::Sent {
                 let mut next = *state;
                 next.nodes[number].acquire[attempt] = Way::Arrived;
                 let free = node.holder.is_none_or(|holder| holder == me);
@@ -261,7 +261,7 @@ impl Fenced {
                     steps.push((say!("node {number} refuses {name}"), next));
                 }
             }
-            if node.release[attempt] == Way::UnderWay {
+            if node.release[attempt] == Way::Sent {
                 let mut next = *state;
                 let there = &mut next.nodes[number];
                 there.release[attempt] = Way::Arrived;
@@ -274,7 +274,7 @@ impl Fenced {
                 steps.push((say!("the release of {name} reaches node {number}"), next));
             }
         }
-        if node.renewal == Way::UnderWay {
+        if node.renewal == Way::Sent {
             let mut next = *state;
             let (there, token) = (&mut next.nodes[number], state.attempts[0].token);
             there.renewal = Way::Arrived;
@@ -334,7 +334,7 @@ impl Fenced {
         let all_gone = state.attempts[0].phase == Phase::Gone && state.attempts.iter().all(ended);
         let arrived = |node: &Node| {
             let mut ways = node.acquire.iter().chain(&node.release);
-            node.renewal != Way::UnderWay && ways.all(|way| *way != Way::UnderWay)
+            node.renewal != Way::Sent && ways.all(|way| *way != Way::Sent)
         };
         let taken = state.nodes.iter().any(|node| node.holder.is_some());
         // With a window a late request may find its time again; then its lease ends it.
@@ -347,7 +347,7 @@ fn release(state: &State, number: usize) -> State {
     let mut next = *state;
     next.attempts[number].phase = Phase::Gone;
     for node in &mut next.nodes {
-        node.release[number] = Way::UnderWay;
+        node.release[number] = Way::Sent;
         node.granted[number] = false;
     }
     next

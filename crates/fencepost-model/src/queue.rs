@@ -18,13 +18,11 @@ pub struct Rules {
     pub dated: bool,
     /// Of a majority under different tokens none is taken, not even the highest.
     pub same: bool,
-    /// A node hands over only under a token above the last.
-    pub pass_above: bool,
 }
 
 impl Rules {
     /// All of them.
-    pub const ALL: Self = Self { exact: true, void: true, highest: true, dated: true, same: true, pass_above: true };
+    pub const ALL: Self = Self { exact: true, void: true, highest: true, dated: true, same: true };
 }
 
 /// What is looked at.
@@ -40,11 +38,30 @@ pub struct Queue {
     pub renews: bool,
     /// Who comes first in line.
     pub first: u8,
+    /// Where the search begins.
+    pub start: Start,
+}
+
+/// Where a search begins: at the beginning, or on the way to what it looks for, where that is far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Start {
+    /// Nobody has asked.
+    Fresh,
+    /// A was granted by one node, asked again, and has yielded what it had: the give-back is under way, and so is an
+    /// answer to what it asked before.
+    Yielded,
+    /// A was granted by two nodes, and asked again before it read that.
+    AskedTwice,
+    /// A was granted under 1 by one node and under 2 by another, and has not read it.
+    TwoTokens,
+    /// A holds under 1, and proposed 2 before it knew.
+    ProposedMore,
 }
 
 impl Queue {
     /// Two claims, of which the first asks twice and yields once.
-    pub const SMALL: Self = Self { rules: Rules::ALL, asks: [2, 1], yields: [1, 0], renews: false, first: 0 };
+    pub const SMALL: Self =
+        Self { rules: Rules::ALL, asks: [2, 1], yields: [1, 0], renews: false, first: 0, start: Start::Fresh };
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -153,7 +170,44 @@ impl System for Queue {
     type State = State;
 
     fn first(&self) -> State {
-        State { nodes: Default::default(), claims: Default::default(), wrong: None }
+        let mut state = State { nodes: Default::default(), claims: Default::default(), wrong: None };
+        let ask = |token, attempt| Request { kind: Kind::Acquire, claim: 0, token, attempt, pass: 0 };
+        let grant = |token, attempt| Grant { claim: 0, attempt, token };
+        let claim = Claim { phase: Phase::Waits, attempt: 2, highest: 2, ..Claim::default() };
+        let has = |node: &mut Node, token, attempt| (node.held, node.last) = (Some(grant(token, attempt)), token);
+        match self.start {
+            Start::Fresh => return state,
+            Start::Yielded => {
+                state.claims[0] = Claim { attempt: 3, yields: 1, ..claim };
+                let [one, others @ ..] = &mut state.nodes;
+                has(one, 1, 2);
+                one.void[0] = 1;
+                one.send(Request { kind: Kind::GiveBack, attempt: 3, pass: 2, ..ask(1, 3) });
+                one.grant(grant(1, 2));
+                others.iter_mut().for_each(|node| node.send(ask(1, 2)));
+            }
+            Start::AskedTwice => {
+                state.claims[0] = Claim { highest: 1, ..claim };
+                for node in &mut state.nodes[..2] {
+                    has(node, 1, 1);
+                    node.grant(grant(1, 1));
+                }
+            }
+            Start::TwoTokens => {
+                state.claims[0] = claim;
+                for (token, node) in (1..=2).zip(&mut state.nodes) {
+                    has(node, token, token);
+                    node.grant(grant(token, token));
+                }
+            }
+            Start::ProposedMore => {
+                state.claims[0] = Claim { phase: Phase::Holds, token: 1, dated: 1, ..claim };
+                state.nodes[..2].iter_mut().for_each(|node| has(node, 1, 1));
+                state.send_all(ask(2, 2));
+            }
+        }
+        state.nodes.sort_unstable();
+        state
     }
 
     fn wrong(&self, state: &State) -> Option<&'static str> {
@@ -369,7 +423,7 @@ impl Queue {
     }
 
     fn hand_over(&self, node: &mut Node, pass: u8) {
-        if node.held.is_some() || pass == 0 || (pass <= node.last && self.rules.pass_above) {
+        if node.held.is_some() || pass == 0 || pass <= node.last {
             return;
         }
         let first = usize::from(self.first);
