@@ -131,7 +131,7 @@ impl Play {
             }
             5 => Step::Renew { claim, token, pass: None },
             // A writer becomes a reader.
-            13 => {
+            13 if self.layout == Layout::Fencepost => {
                 let claim = Arc::new(Claim { mode: Mode::Shared, ..Claim::clone(&claim) });
                 Step::Renew { claim, token, pass: self.dice.per_mille(800).then_some(pass) }
             }

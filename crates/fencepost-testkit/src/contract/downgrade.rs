@@ -75,7 +75,7 @@ pub fn a_writer_in_line_waits_until_the_downgraded_hold_ends(subject: &impl Subj
 pub fn a_downgraded_hold_is_renewed_as_a_readers(subject: &impl Subject) {
     let (one, other) = (subject.locks("one"), subject.locks("other"));
     let mut events = one.events();
-    let lock = one.lock("x").ttl(long_ttl(&one) / 5);
+    let lock = one.lock("x").ttl(long_ttl(&one) / 2);
     let first = lock.acquire().block().expect("free").downgrade().block().expect("held");
     wait_for(&mut events, "x", |kind| *kind == EventKind::Downgraded);
     for _ in 0..4 {
