@@ -91,7 +91,7 @@ fn without_any_rule_of_the_line_something_goes_wrong() {
     };
     let two = "two hold at a time";
     // Near what each search looks for; from the same places nothing is found while the rule is kept.
-    let from = |start| Queue { asks: [4, 1], yields: [1, 0], start, ..Queue::SMALL };
+    let from = |start| Queue { asks: [4, 1], first: 1, start, ..Queue::SMALL };
     let (yielded, twice) = (from(Start::Yielded), from(Start::AskedTwice));
     let (tokens, more) = (from(Start::TwoTokens), from(Start::ProposedMore));
     breaks("(a), any token is given back", &without(|rules| rules.exact = false, yielded), two);
