@@ -1,8 +1,8 @@
 //! Fenced Redlock, small enough to be looked at from every side.
 //!
 //! Not the code but its rules: three nodes, two or three attempts, messages that come late, in any order or never,
-//! grants that end early, a node that forgets. A checker goes through every state. Each rule can be left out; then the
-//! checker has to find what goes wrong, and shows the shortest way there.
+//! grants that end early, a node that forgets. A checker goes through every state. Each rule can be left out; without one
+//! of the votes' rules the checker has to find what goes wrong, and shows the shortest way there.
 //!
 //! - [`fenced`]: the votes of one lock: rules R1 to R6.
 //! - [`queue`]: the line and its hand-over: rules (a) to (d).

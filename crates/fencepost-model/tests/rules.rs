@@ -1,7 +1,7 @@
-//! Every rule is needed: with all of them the checker finds nothing, without any one of them it finds what goes wrong.
+//! With all rules the search finds nothing; without any one of those of the votes it finds what goes wrong.
 
 use fencepost_model::fenced::{self, Fenced};
-use fencepost_model::queue::{self, Queue, Start};
+use fencepost_model::queue::Queue;
 use fencepost_model::{Search, System, search};
 
 /// More steps than any search of the tests takes to its end.
@@ -81,25 +81,4 @@ fn with_all_rules_the_line_has_one_holder_at_a_time() {
     }
     holds_so_far("the line, one asks again and yields", &Queue::SMALL);
     holds_so_far("the line, with renewal", &Queue { renews: true, ..Queue::SMALL });
-}
-
-#[test]
-fn without_any_rule_of_the_line_something_goes_wrong() {
-    let without = |change: fn(&mut queue::Rules), mut system: Queue| {
-        change(&mut system.rules);
-        system
-    };
-    let two = "two hold at a time";
-    // Near what each search looks for; from the same places nothing is found while the rule is kept.
-    let from = |start| Queue { asks: [4, 1], yields: [1, 0], start, ..Queue::SMALL };
-    let (yielded, twice) = (from(Start::Yielded), from(Start::AskedTwice));
-    let (tokens, more) = (from(Start::TwoTokens), from(Start::ProposedMore));
-    breaks("(a), any token is given back", &without(|rules| rules.exact = false, yielded), two);
-    breaks("(b), what was given back counts", &without(|rules| rules.void = false, yielded), two);
-    breaks("(c), a release carries its own token only", &without(|rules| rules.highest = false, more), "still taken");
-    breaks("(d), a grant is dated from the newest attempt", &without(|rules| rules.dated = false, twice), two);
-    breaks("the highest of several tokens", &without(|rules| rules.same = false, tokens), "token");
-    for start in [Start::Yielded, Start::AskedTwice, Start::TwoTokens, Start::ProposedMore] {
-        holds_so_far(&format!("with all rules, from {start:?}"), &from(start));
-    }
 }
