@@ -10,7 +10,6 @@
 //! - [`postgres`], [`mariadb`]: databases, one shared by the tests of a program; [`pgbouncer`]: a pooler before one.
 //! - [`sentinels`]: a Redis master with replicas and sentinels; [`cluster`]: a Redis Cluster.
 //! - [`shared`]: a server that lives as long as somebody uses it.
-//! - [`other`]: the test program again, as another process.
 //! - [`sql`]: what goes wrong with databases, the same for each.
 //! - [`proxy`]: a wire to such a server that can be cut, slowed and made to lose what it carries.
 //! - [`process`]: this test program again, in a role; [`queue`]: a line of such processes, some of which are killed.
@@ -25,7 +24,6 @@ pub mod faulty;
 pub mod history;
 pub mod mariadb;
 pub mod nodes;
-pub mod other;
 pub mod pgbouncer;
 pub mod poll;
 pub mod postgres;

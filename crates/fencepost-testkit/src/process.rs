@@ -82,6 +82,15 @@ impl Other {
         assert_eq!(stopped, Ok(WaitStatus::Stopped(id, Signal::SIGSTOP)));
     }
 
+    /// Lets it go on after a [`stop`](Self::stop).
+    ///
+    /// # Panics
+    /// If it is gone.
+    pub fn resume(&self) {
+        let id = Pid::from_raw(i32::try_from(self.process.id()).expect("a process id"));
+        kill(id, Signal::SIGCONT).expect("it is there");
+    }
+
     /// `kill -9`.
     ///
     /// # Panics

@@ -1,6 +1,6 @@
 //! What goes wrong with databases, one named test each, the same for every SQL back end: [`sql_faults!`](crate::sql_faults).
 
-use std::io::Read;
+use std::collections::BTreeSet;
 use std::sync::mpsc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -9,7 +9,7 @@ use fencepost_core::{
 };
 
 use crate::contract::{Subject, wait_for};
-use crate::other::{self, Other};
+use crate::process::{self, Other};
 use crate::proxy::{Flow, Proxy};
 use crate::wait::until;
 
@@ -142,9 +142,11 @@ pub fn a_clients_clock_that_is_a_day_off_does_not_matter<P: SqlPlace>() {
     }
 }
 
-/// Two hundred processes' worth of connections in one line: each is served once, in order of arrival.
-pub fn two_hundred_waiters_are_served_in_order<P: SqlPlace>() {
+/// Two hundred processes' worth of connections in one line: each is served once, in order of arrival. That order is by what
+/// each takes for the database's clock, so those who come within its error of each other may swap.
+pub fn two_hundred_waiters_are_served_each_once_and_nearly_in_order<P: SqlPlace>() {
     const WAITERS: usize = 200;
+    const SWAPPED_MAX: usize = 3;
     let place = P::alone();
     let holding = place.locks("holding");
     let guard = holding.lock("x").ttl(Duration::from_secs(120)).acquire().block().expect("free");
@@ -166,7 +168,10 @@ pub fn two_hundred_waiters_are_served_in_order<P: SqlPlace>() {
         guard.release().block().expect("released");
     });
     drop(served);
-    assert_eq!(order.iter().collect::<Vec<_>>(), (0..WAITERS).collect::<Vec<_>>());
+    let order: Vec<usize> = order.iter().collect();
+    let each_once: BTreeSet<usize> = order.iter().copied().collect();
+    assert_eq!((order.len(), each_once.len()), (WAITERS, WAITERS), "{order:?}");
+    assert!(order.iter().enumerate().all(|(place, number)| place.abs_diff(*number) <= SWAPPED_MAX), "{order:?}");
 }
 
 /// The role of a process that holds a lock with a ttl of a second until it is told to end.
@@ -174,12 +179,12 @@ pub fn two_hundred_waiters_are_served_in_order<P: SqlPlace>() {
 /// # Panics
 /// If it does not get the lock.
 pub fn hold_in_another_process<P: SqlPlace>() {
-    let Some((role, url)) = other::role() else { return };
+    let Some((role, url)) = process::role() else { return };
     assert_eq!(role, "holds");
     let locks = P::connect_url(&url).block().expect("the server is up");
     let guard = locks.lock("x").ttl(Duration::from_secs(1)).wait_forever().acquire().block().expect("my turn");
-    other::say("holds");
-    let _ = std::io::stdin().read(&mut [0]);
+    process::say("holds");
+    process::await_leave();
     drop(guard);
 }
 
@@ -366,7 +371,7 @@ macro_rules! sql_faults {
             killed_connections_are_opened_anew_and_the_hold_goes_on;
             a_pool_that_is_exhausted_is_waited_for_and_named;
             a_clients_clock_that_is_a_day_off_does_not_matter;
-            two_hundred_waiters_are_served_in_order;
+            two_hundred_waiters_are_served_each_once_and_nearly_in_order;
             the_lock_of_a_killed_client_is_free_within_its_ttl_and_a_second;
             a_client_that_is_cut_off_in_the_middle_of_a_step_delays_others_for_seconds_only;
             a_deadlock_in_the_database_is_tried_again_inside_the_step;

@@ -208,6 +208,8 @@ impl<'a> Session<'a> {
         match error {
             AcquireError::Busy { .. } | AcquireError::Deadlock { .. } => {
                 self.record.outcome = Outcome::NotObtained;
+                // Or our place would stay in line until its lease is over, and the lock be handed to nobody.
+                let _ = self.locks.shutdown(LEAVE_MAX).block();
                 let code = ExitCode(self.arguments.conflict_exit_code);
                 match self.settings.output.quiet {
                     true => Failure::silent(code),

@@ -32,6 +32,15 @@ fn show_has_holder_and_line() {
 }
 
 #[test]
+fn who_gave_up_waiting_is_out_of_the_line_when_it_ends() {
+    let place = Place::new();
+    let holder = place.run(&["a"], &HOLD).start_until_it_says("held");
+    place.run(&["--wait", "100ms", "a"], &["true"]).end().with_code(75);
+    assert_eq!(place.json(&["show", "a"])["waiters"], json!([]));
+    holder.let_go().with_code(0);
+}
+
+#[test]
 fn who_waits_unfairly_is_in_no_line_and_is_served_all_the_same() {
     let place = Place::new();
     let holder = place.run(&["a"], &HOLD).start_until_it_says("held");

@@ -4,12 +4,11 @@
 
 mod resources;
 
-use std::io::Read;
 use std::time::Duration;
 
 use fencepost::fence::Stale;
 use fencepost::{Blocking, FencingToken};
-use fencepost_testkit::other::{self, Other};
+use fencepost_testkit::process::{self, Other};
 use fencepost_testkit::wait::until;
 use resources::Resource;
 
@@ -23,18 +22,18 @@ enum Check {
 /// Not a test of its own: A, in a process that can be stopped.
 #[test]
 fn in_another_process() {
-    let Some((kind, place)) = other::role() else { return };
+    let Some((kind, place)) = process::role() else { return };
     let [store, address, check] = place.split('|').collect::<Vec<_>>().try_into().expect("three words");
     let check = if check == "checked" { Check::Done } else { Check::LeftOut };
     let locks = fencepost::connect(store).label("A").block().expect("the store is up");
     let guard = locks.lock("x").ttl(Duration::from_secs(1)).acquire().block().expect("free");
     let token = guard.token();
-    other::say(&format!("token {token}"));
-    let _ = std::io::stdin().read(&mut [0]);
+    process::say(&format!("token {token}"));
+    process::await_leave();
     // It looked at its guard before it was stopped; now it is too late to look again.
     match Resource::at(&kind, address).write(token, "by A", check == Check::Done) {
-        Ok(()) => other::say("written"),
-        Err(Stale { seen, .. }) => other::say(&format!("stale {seen}")),
+        Ok(()) => process::say("written"),
+        Err(Stale { seen, .. }) => process::say(&format!("stale {seen}")),
     }
 }
 
@@ -42,19 +41,18 @@ fn story(resource: &Resource, check: Check) {
     let checked = if check == Check::Done { "checked" } else { "unchecked" };
     let place = format!("{}|{}|{checked}", resource.store(), resource.address());
     let mut a = Other::start(resource.kind(), &place);
-    let said = a.says("token ");
-    let old: FencingToken = said.rsplit(' ').next().expect("a word").parse().expect("a token");
-    a.pause();
+    let old: FencingToken = a.says("token ").parse().expect("a token");
+    a.stop();
     let locks = fencepost::connect(resource.store()).label("B").block().expect("the store is up");
     let guard = locks.lock("x").wait_forever().acquire().block().expect("free after the ttl of A");
     let new = guard.token();
     assert!(new > old);
     resource.write(new, "by B", check == Check::Done).expect("the newest token");
     a.resume();
-    a.go_on();
+    a.give_leave();
     match check {
         Check::Done => {
-            assert!(a.says("stale ").ends_with(&format!("stale {new}")), "it says what was seen");
+            assert_eq!(a.says("stale "), new.to_string(), "it says what was seen");
             assert_eq!(resource.read(), "by B");
             resource.write(new, "by B again", true).expect("an equal token is accepted");
             assert_eq!(resource.read(), "by B again");
