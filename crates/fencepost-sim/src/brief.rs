@@ -1,10 +1,13 @@
 //! Messages in one short line each, without anything that differs between two runs of one seed.
 
-use fencepost_core::store::{Answer, Claim, Event, Proposal, Step, Trouble};
+use fencepost_core::store::{Answer, Claim, Event, Owner, Part, Proposal, Step, Trouble};
+
+fn owner(owner: &Owner) -> String {
+    owner.expose().chars().take(6).collect()
+}
 
 fn claim(claim: &Claim) -> String {
-    let owner: String = claim.owner.expose().chars().take(6).collect();
-    format!("\"{}\" {:?} of {} ({owner})", claim.name, claim.mode, claim.label)
+    format!("\"{}\" {:?} of {} ({})", claim.name, claim.mode, claim.label, owner(&claim.owner))
 }
 
 fn proposal(proposal: Proposal) -> String {
@@ -34,13 +37,13 @@ pub(crate) fn step(step: &Step) -> String {
         Step::Inspect { name } => format!("inspect \"{name}\""),
         Step::List { prefix, .. } => format!("list \"{prefix}\""),
         Step::AcquireAll { parts } => {
-            let parts: Vec<String> = parts.iter().map(|part| claim(&part.claim)).collect();
-            format!("acquire all of {}", parts.join(", "))
+            let part = |part: &Part| format!("{}, {}", claim(&part.claim), proposal(part.token));
+            format!("acquire all of {}", parts.iter().map(part).collect::<Vec<_>>().join(" and "))
         }
     }
 }
 
-fn answer(answer: &Result<Answer, Trouble>) -> String {
+pub(crate) fn answer(answer: &Result<Answer, Trouble>) -> String {
     match answer {
         Err(trouble) => format!("{:?}", trouble.kind),
         Ok(Answer::Held { holder, last }) => {
@@ -50,6 +53,7 @@ fn answer(answer: &Result<Answer, Trouble>) -> String {
         Ok(Answer::Relayed { freed, then }) => {
             format!("relayed, freed {freed}, then {}", self::answer(&Ok((**then).clone())))
         }
+        Ok(Answer::KeptAndAsked(request)) => format!("Kept, and {} asks for it", request.by),
         Ok(Answer::Evicted(holders)) => format!("evicted {}", holders.len()),
         Ok(Answer::Asked(holders)) => format!("asked {}", holders.len()),
         Ok(Answer::State(state)) => format!("{} holders, {} wait", state.holders.len(), state.waiters.len()),
@@ -64,4 +68,9 @@ pub(crate) fn event(event: &Event) -> String {
         Event::HandedOver { token, attempt } => format!("handed over, {token}, attempt {attempt}"),
         Event::MayPay => "trying again may pay".into(),
     }
+}
+
+/// What a node tells somebody in line.
+pub(crate) fn push(to: &Owner, what: &Event) -> String {
+    format!("; to {}: {}", owner(to), event(what))
 }

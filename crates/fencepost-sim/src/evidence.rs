@@ -98,6 +98,7 @@ fn stories(page: &mut String, tell: &impl Fn(&str)) {
         Story::RestartWithinTtl => Some(Flaw::NoQuarantine),
         Story::PauseBetween => Some(Flaw::ReadsWithoutToken),
         Story::ForgottenFence => Some(Flaw::NoUpperBound),
+        Story::LateRequest => Some(Flaw::RenewalKeepsNewer),
         Story::OppositeOrder | Story::ClockJump => None,
     };
     for story in Story::ALL {

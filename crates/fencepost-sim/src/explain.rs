@@ -8,7 +8,10 @@ use crate::plan::{Mode, Plan};
 use crate::world::run;
 
 /// How much of the log is shown, before and after the finding.
-const LINES: (usize, usize) = (70, 6);
+const LINES: (usize, usize) = (90, 6);
+
+/// A number of so many digits is a token.
+const DIGITS: usize = 13;
 
 /// The command that runs a plan again.
 pub fn command(plan: &Plan) -> String {
@@ -37,22 +40,21 @@ pub fn explain(plan: &Plan) -> Option<String> {
     for (at, fault) in &short.faults {
         let _ = writeln!(text, "{:>12}  {fault:?}", at / 1_000);
     }
-    let lines: Vec<&str> = run.log.lines().collect();
-    let names = run.history.names();
-    let about = names.iter().filter(|name| finding.what.contains(&format!(" {name}"))).max_by_key(|name| name.len());
-    let wanted = |line: &&&str| match about {
-        Some(name) => {
-            let (named, quoted) = (format!(" {name} "), format!("\"{name}\""));
-            line.contains(&named) || line.contains(&quoted) || line.contains("FAULT") || line.contains("goes on")
-        }
-        None => true,
-    };
-    let mattering: Vec<&&str> = lines.iter().filter(wanted).collect();
-    let at = moment_of(&finding.what);
+    let about = finding.lock.map(|lock| run.history.names()[lock as usize].as_str());
+    let mattering: Vec<&str> = run.log.lines().filter(|line| matters(line, about)).collect();
+    let at = finding.at.map(|at| at.as_nanos() / 1_000);
     let end = at.map_or(mattering.len(), |at| mattering.partition_point(|line| micros(line) <= at));
     let (from, to) = (end.saturating_sub(LINES.0), (end + LINES.1).min(mattering.len()));
-    let _ =
-        writeln!(text, "the log from there (microseconds of true time), lines {from} to {to} of {}:", mattering.len());
+    let _ = writeln!(
+        text,
+        "the log (microseconds of true time): before line {from} of {} what names a token of it, then all:",
+        mattering.len()
+    );
+    let tokens: Vec<&str> =
+        finding.what.split(|c: char| !c.is_ascii_digit()).filter(|word| word.len() >= DIGITS).collect();
+    for line in mattering[..from].iter().filter(|line| tokens.iter().any(|token| line.contains(token))) {
+        let _ = writeln!(text, "{line}");
+    }
     for line in &mattering[from..to] {
         let _ = writeln!(text, "{line}");
     }
@@ -83,10 +85,16 @@ fn shortened(plan: &Plan, rule: Rule) -> Plan {
     short
 }
 
-/// The first moment that a finding names, in microseconds.
-fn moment_of(what: &str) -> Option<u64> {
-    let from = what.split("from ").nth(1)?.split(' ').next()?;
-    from.parse::<u64>().ok().map(|nanos| nanos / 1_000)
+/// Whether a line of the log is about this lock, or about the world. What a node refused is said once, by the node.
+fn matters(line: &str, lock: Option<&str>) -> bool {
+    if line.contains("Voted(") && !line.contains("vote: Granted") {
+        return false;
+    }
+    let Some(name) = lock else { return true };
+    let of_world = ["FAULT", "goes on", "starts, memory", "the faults end"].iter().any(|word| line.contains(word));
+    // As nodes and resources write it, and as the library's events do.
+    let named = [format!("\"{name}\""), format!("resource {name} "), format!(" {name} #")];
+    of_world || named.iter().any(|named| line.contains(named))
 }
 
 fn micros(line: &str) -> u64 {

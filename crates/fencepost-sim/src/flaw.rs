@@ -10,6 +10,7 @@ pub enum Flaw {
     ReleaseRaisesNothing,
     RenewalRecreates,
     RenewalKeepsAnybody,
+    RenewalKeepsNewer,
     AnyToken,
     NoLowerBound,
     NoUpperBound,
@@ -47,12 +48,13 @@ pub enum Flaw {
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Self; 35] = [
+    pub const ALL: [Self; 36] = [
         Self::ReleaseAnybody,
         Self::GetThenDelete,
         Self::ReleaseRaisesNothing,
         Self::RenewalRecreates,
         Self::RenewalKeepsAnybody,
+        Self::RenewalKeepsNewer,
         Self::AnyToken,
         Self::NoLowerBound,
         Self::NoUpperBound,
@@ -98,6 +100,7 @@ impl Flaw {
             Self::ReleaseRaisesNothing => "a release does not raise the fence",
             Self::RenewalRecreates => "a renewal re-creates a missing grant with SET NX, whatever came since",
             Self::RenewalKeepsAnybody => "a renewal does not compare the owner",
+            Self::RenewalKeepsNewer => "a renewal counts what a late request of the same owner took after another",
             Self::AnyToken => "a node grants a token that is not above the last",
             Self::NoLowerBound => "a node grants tokens from before its own clock",
             Self::NoUpperBound => "a node grants tokens from the far future",

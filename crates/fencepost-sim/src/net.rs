@@ -32,6 +32,8 @@ pub(crate) enum Link {
     Deaf,
     /// Every request is refused at once.
     Refused,
+    /// Everything is kept, and arrives when the wire is mended: as from a node that was stopped and goes on.
+    Stalled,
 }
 
 pub(crate) enum Parcel {
@@ -105,6 +107,8 @@ struct Wire {
     link: Link,
     /// Counts breaks: what was under way before is gone.
     epoch: u32,
+    /// What is kept in a stalled wire arrives then.
+    stalled_until: Nanos,
     /// When the last message in order arrives, there and back.
     there: Nanos,
     back: Nanos,
@@ -178,7 +182,7 @@ impl Hub {
 
 impl Net {
     pub(crate) fn new(processes: usize, nodes: usize, weather: Weather, seed: u64) -> Self {
-        let wire = |_| Wire { link: Link::Up, epoch: 0, there: 0, back: 0, heard: (0, 0) };
+        let wire = |_| Wire { link: Link::Up, epoch: 0, stalled_until: 0, there: 0, back: 0, heard: (0, 0) };
         Self {
             now: 0,
             dice: Dice::new(seed),
@@ -208,6 +212,12 @@ impl Net {
 
     pub(crate) fn set_link(&mut self, process: usize, node: usize, link: Link) {
         self.wire(process, node).link = link;
+    }
+
+    /// How a wire is until then.
+    pub(crate) fn cut(&mut self, process: usize, node: usize, link: Link, until: Nanos) {
+        let wire = self.wire(process, node);
+        (wire.link, wire.stalled_until) = (link, until);
     }
 
     /// Breaks a wire: what is under way on it is lost, and its end knows.
@@ -273,7 +283,11 @@ impl Net {
                 }
                 let (now, ordered) = (self.now, weather.ordered);
                 let wire = self.wire(process, node);
-                let at = now + late + if wire.link == Link::Slow { 10 * MILLI } else { 0 };
+                let at = match wire.link {
+                    Link::Slow => now + late + 10 * MILLI,
+                    Link::Stalled => wire.stalled_until.max(now) + late,
+                    _ => now + late,
+                };
                 let last = if there { &mut wire.there } else { &mut wire.back };
                 if ordered {
                     *last = at.max(*last + 1);
@@ -293,7 +307,7 @@ impl Net {
                 let (epoch, at) = (self.epoch(from.0, node), self.now + 1);
                 self.post(at, Parcel::ToProcess { to: from, node, epoch, wall: None, reply: reply.clone(), event });
             }
-            Link::Up | Link::Slow | Link::Deaf => {
+            Link::Up | Link::Slow | Link::Deaf | Link::Stalled => {
                 let epoch = self.epoch(from.0, node);
                 for at in self.fate(from.0, node, true) {
                     let (step, reply) = (step.clone(), reply.clone());

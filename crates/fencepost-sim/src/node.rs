@@ -5,7 +5,7 @@ use std::time::Duration;
 use fencepost_core::FencingToken;
 use fencepost_core::store::table::{self, Notice, Now, WINDOW};
 use fencepost_core::store::{
-    Answer, Event, LockName, Loss, Mode, Owner, Proposal, Step, StoreErrorKind, Then, Trouble, Turn,
+    Answer, Event, LockName, Loss, Mode, Owner, Part, Proposal, Step, StoreErrorKind, Then, Trouble, Turn,
 };
 use fencepost_testkit::dice::Dice;
 
@@ -78,7 +78,7 @@ impl Node {
     }
 
     /// Grants and places in line that are alive.
-    pub(crate) fn in_use(&self, now: Nanos) -> Vec<String> {
+    pub(crate) fn in_use(&self, now: Nanos) -> Vec<(LockName, String)> {
         self.rows.in_use(moment(self.clock.wall(now)))
     }
 
@@ -98,6 +98,10 @@ impl Node {
             && let Some(answer) = self.go_wrong(flaw, &mut step, &mut now_here, now)
         {
             return Outcome { answer, notices: Vec::new(), readers: Vec::new() };
+        }
+        if let Step::AcquireAll { parts } = &step {
+            let answer = self.acquire_all(parts, now_here);
+            return Outcome { answer: Ok(answer), notices: Vec::new(), readers: Vec::new() };
         }
         let Some(name) = step.name().cloned() else {
             let answer = Err(Trouble::new(StoreErrorKind::Unsupported, "nobody lists in here"));
@@ -142,6 +146,30 @@ impl Node {
         Outcome { answer, notices: notices.collect(), readers }
     }
 
+    /// All of several locks, or nothing is changed.
+    fn acquire_all(&mut self, parts: &[Part], now: Now) -> Answer {
+        let mut tokens = Vec::new();
+        for granting in [false, true] {
+            for part in parts {
+                let entry = self.rows.locks.entry(part.claim.name.clone()).or_default();
+                let listens = &|_: &Owner| true;
+                let mut desk =
+                    Desk { entry, listens, notices: Vec::new(), readers: Vec::new(), last_first: false, hides: None };
+                if !granting {
+                    match table::would_grant(&mut desk, part, now) {
+                        Ok(true) => continue,
+                        Ok(false) => return Answer::NotAll,
+                        Err(never) => match never {},
+                    }
+                }
+                if let Ok(Ok(Answer::Granted { token })) = table::apply(&mut desk, &part.alone(), now) {
+                    tokens.push(token);
+                }
+            }
+        }
+        Answer::AllGranted { tokens }
+    }
+
     fn delete_late(&mut self, now: Nanos) {
         for (at, name) in std::mem::take(&mut self.deletions) {
             match self.rows.locks.get_mut(&name).filter(|_| at <= now) {
@@ -181,6 +209,10 @@ impl Node {
                 if live > 0 && !entry.is_held(&claim.owner, here.moment) =>
             {
                 return Some(Ok(Answer::Kept));
+            }
+            (Flaw::RenewalKeepsNewer, Step::Renew { claim, token, .. }) => {
+                let mine = entry.holders.iter().find(|held| held.owner == claim.owner);
+                *token = mine.map_or(*token, |held| held.token.max(*token));
             }
             (Flaw::AnyToken, Step::Acquire { .. }) if proposed.is_some_and(|token| entry.last >= Some(token)) => {
                 entry.last = None;

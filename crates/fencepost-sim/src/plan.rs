@@ -104,6 +104,8 @@ pub struct Plan {
     pub(crate) node_clocks: Vec<(Rate, i64)>,
     pub(crate) process_rates: Vec<Rate>,
     pub(crate) mistaken: Vec<i64>,
+    /// One request may take several locks.
+    pub(crate) together: bool,
     /// Locks are taken away by operators.
     pub(crate) evictions: bool,
     /// So much happens at least, in so much time at least.
@@ -149,6 +151,7 @@ impl Plan {
             node_clocks: (0..nodes).map(|_| (steady(&mut dice), signed(&mut dice, 300 * MILLI))).collect(),
             process_rates: (0..processes).map(|_| steady(&mut dice)).collect(),
             mistaken: vec![0; processes],
+            together: !seed.is_multiple_of(3),
             evictions: false,
             least: (1_200, 3 * SECOND),
         };
@@ -381,7 +384,7 @@ impl Plan {
 }
 
 fn some_link(dice: &mut Dice) -> Link {
-    [Link::Silent, Link::Mute, Link::Deaf, Link::Refused][dice.below(4) as usize]
+    [Link::Silent, Link::Mute, Link::Deaf, Link::Refused, Link::Stalled][dice.below(5) as usize]
 }
 
 /// Up to this much in either direction.

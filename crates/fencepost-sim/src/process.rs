@@ -76,7 +76,6 @@ impl Process {
         let clock = VirtualClock::new();
         let life: Life = Arc::new(AtomicBool::new(true));
         let rate = plan.process_rates[pid.0];
-        let mints = plan.nodes == 1;
         let nodes: Vec<usize> = match plan.flaw {
             Some(Flaw::DifferentNodes) => {
                 if pid.0.is_multiple_of(2) {
@@ -88,8 +87,7 @@ impl Process {
             Some(Flaw::NodeTwice) if pid.0 % 2 == 1 => vec![0, 0, 1],
             _ => (0..plan.nodes).collect(),
         };
-        let wires: Vec<Wire> =
-            nodes.into_iter().map(|node| Wire::new(hub, pid, node, &life, mints, plan.flaw)).collect();
+        let wires: Vec<Wire> = nodes.into_iter().map(|node| Wire::new(hub, pid, node, &life, plan)).collect();
         let one_of_a_kind = if plan.flaw == Some(Flaw::SharedOwners) { 0 } else { u64::from(number(pid)) + 1 };
         let time = Arc::new(TrueTime { hub: hub.clone(), rate });
         let recorder = Recorder::new(&hub.ledger, number(pid), time);

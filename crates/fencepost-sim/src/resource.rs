@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fencepost_core::FencingToken;
+use fencepost_core::store::Moment;
 use fencepost_testkit::history::{History, Write};
 
 use crate::flaw::Flaw;
@@ -32,7 +33,14 @@ pub(crate) struct Errand {
 pub(crate) type Slot = Arc<Mutex<Option<Result<u64, ()>>>>;
 
 impl Resource {
-    pub(crate) fn run(&mut self, errand: &Errand, flaw: Option<Flaw>, restarts: bool, history: &mut History) {
+    pub(crate) fn run(
+        &mut self,
+        errand: &Errand,
+        flaw: Option<Flaw>,
+        restarts: bool,
+        at: Moment,
+        history: &mut History,
+    ) {
         if restarts && flaw == Some(Flaw::ForgetfulFence) {
             self.newest = None;
         }
@@ -49,7 +57,7 @@ impl Resource {
             self.accepted_late += u64::from(stale && accepted);
             self.accepted += u64::from(accepted);
             let lock = history.lock(&errand.lock);
-            history.writes.push(Write { lock, token: errand.token, accepted, read, met });
+            history.writes.push(Write { at, lock, token: errand.token, accepted, read, met });
             self.version += u64::from(accepted);
         }
         *errand.result.lock().unwrap_or_else(PoisonError::into_inner) = Some(accepted.then_some(met).ok_or(()));

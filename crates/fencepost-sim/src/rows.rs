@@ -24,13 +24,15 @@ pub(crate) struct Entry {
 
 impl Rows {
     /// Grants and places in line that are alive.
-    pub(crate) fn in_use(&self, now: Moment) -> Vec<String> {
+    pub(crate) fn in_use(&self, now: Moment) -> Vec<(LockName, String)> {
         let mut found = Vec::new();
         for (name, entry) in &self.locks {
             let held = entry.holders.iter().filter(|held| held.until > now);
-            found.extend(held.map(|held| format!("{name} held by {} under {}", held.label, held.token)));
+            let held = held.map(|held| format!("{name} held by {} under {}", held.label, held.token));
+            found.extend(held.map(|what| (name.clone(), what)));
             let line = entry.line.values().filter(|queued| queued.until > now);
-            found.extend(line.map(|queued| format!("a place of {} in the line of {name}", queued.label)));
+            let line = line.map(|queued| format!("a place of {} in the line of {name}", queued.label));
+            found.extend(line.map(|what| (name.clone(), what)));
         }
         found
     }

@@ -24,25 +24,29 @@ pub enum Story {
     OppositeOrder,
     /// A node that voted for the holder restarts empty within the ttl, and is asked by another.
     RestartWithinTtl,
+    /// A request that the holder sent before it had won arrives after its grants ended too early and another held.
+    LateRequest,
     /// The clocks of all nodes jump beyond the ttl while somebody holds.
     ClockJump,
 }
 
 impl Story {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::LongPause,
         Self::PauseBetween,
         Self::OppositeOrder,
         Self::RestartWithinTtl,
         Self::ForgottenFence,
         Self::ClockJump,
+        Self::LateRequest,
     ];
 
     /// The story that shows a planted bug which random worlds hardly ever meet.
     pub(crate) fn that_shows(flaw: Flaw) -> Option<Self> {
         match flaw {
             Flaw::NoLowerBound | Flaw::NoUpperBound => Some(Self::ForgottenFence),
+            Flaw::RenewalKeepsNewer => Some(Self::LateRequest),
             Flaw::ReadsWithoutToken => Some(Self::PauseBetween),
             _ => None,
         }
@@ -56,6 +60,7 @@ impl Story {
             Self::ForgottenFence => "a node forgets a token of the near future, and votes again after its quarantine",
             Self::OppositeOrder => "two ask at one moment and reach the nodes in opposite order",
             Self::RestartWithinTtl => "a node that voted for the holder restarts empty within the ttl",
+            Self::LateRequest => "clocks jump, another holds, then a late request of the first holder arrives",
             Self::ClockJump => "the clocks of all nodes jump by 40 s while somebody holds",
         }
     }
@@ -80,7 +85,11 @@ impl Plan {
             let behind = if far { 0 } else { -8 };
             plan.mistaken = vec![ahead * SECOND as i64, behind * SECOND as i64];
         }
-        plan.mode = if story == Story::ClockJump { Mode::Wild } else { Mode::Strict };
+        if story == Story::LateRequest {
+            // The late token is above the other's: each is mistaken about the nodes' clocks.
+            plan.mistaken = vec![2 * SECOND as i64, -4 * SECOND as i64];
+        }
+        plan.mode = if matches!(story, Story::ClockJump | Story::LateRequest) { Mode::Wild } else { Mode::Strict };
         let cut = |links: &[(usize, usize)], lasts| Fault::Cut { links: links.to_vec(), link: Link::Silent, lasts };
         plan.faults = match story {
             Story::LongPause | Story::PauseBetween => {
@@ -99,6 +108,18 @@ impl Plan {
                 (0, cut(&[(0, 2), (1, 0)], 60 * SECOND)),
                 (500 * MILLI, Fault::Crash { node: 1, lasts: MILLI, memory: Memory::Empty }),
             ],
+            // The first requests arrive after the second were sent; the second ones at two nodes much later.
+            Story::LateRequest => {
+                let stall =
+                    |links: &[(usize, usize)], lasts| Fault::Cut { links: links.to_vec(), link: Link::Stalled, lasts };
+                let jump = |node| (300 * MILLI, Fault::Jump { node, by: 4 * SECOND as i64 });
+                vec![
+                    (0, stall(&[(0, 0), (0, 1), (0, 2)], 260 * MILLI)),
+                    (100 * MILLI, stall(&[(0, 1), (0, 2)], 900 * MILLI)),
+                    jump(1),
+                    jump(2),
+                ]
+            }
             Story::ClockJump => {
                 let jump = |node| (500 * MILLI, Fault::Jump { node, by: 40 * SECOND as i64 });
                 (0..3).map(jump).collect()
@@ -115,13 +136,15 @@ impl Worker {
         let lock = locks.lock("a").wait_at_most(Duration::from_secs(9));
         let hold: Nanos = match story {
             Story::LongPause | Story::PauseBetween | Story::OppositeOrder | Story::ForgottenFence => 50 * MILLI,
-            Story::RestartWithinTtl | Story::ClockJump => 2 * SECOND,
+            Story::LateRequest if !first => 50 * MILLI,
+            Story::RestartWithinTtl | Story::ClockJump | Story::LateRequest => 2 * SECOND,
         };
         match story {
             Story::LongPause | Story::PauseBetween if !first => self.sleep(SECOND).await,
             // As soon as the node that forgot may vote again.
             Story::ForgottenFence if !first => self.sleep(11_700 * MILLI).await,
             Story::RestartWithinTtl | Story::ClockJump if !first => self.sleep(700 * MILLI).await,
+            Story::LateRequest if !first => self.sleep(320 * MILLI).await,
             _ => self.sleep(MILLI).await,
         }
         let Ok(guard) = lock.acquire().await else { return };

@@ -13,6 +13,7 @@ use fencepost_core::store::{
 use crate::flaw::Flaw;
 use crate::net::{Ear, Hub, Link, Parcel, Pid};
 use crate::node::Node;
+use crate::plan::Plan;
 use crate::time::{moment, nanos, token_at};
 
 /// Whether a process is alive: the dead send nothing.
@@ -25,14 +26,16 @@ pub(crate) struct Wire {
     pub(crate) node: usize,
     pub(crate) life: Life,
     pub(crate) mints: bool,
+    pub(crate) together: bool,
     pub(crate) flaw: Option<Flaw>,
     /// The newest request of each owner, for the wires that mix them up.
     newest: Arc<Mutex<HashMap<Owner, (u32, Reply)>>>,
 }
 
 impl Wire {
-    pub(crate) fn new(hub: &Hub, pid: Pid, node: usize, life: &Life, mints: bool, flaw: Option<Flaw>) -> Self {
-        Self { hub: hub.clone(), pid, node, life: life.clone(), mints, flaw, newest: Arc::default() }
+    pub(crate) fn new(hub: &Hub, pid: Pid, node: usize, life: &Life, plan: &Plan) -> Self {
+        let (mints, together, flaw) = (plan.nodes == 1, plan.together, plan.flaw);
+        Self { hub: hub.clone(), pid, node, life: life.clone(), mints, together, flaw, newest: Arc::default() }
     }
 
     fn newest(&self) -> MutexGuard<'_, HashMap<Owner, (u32, Reply)>> {
@@ -132,7 +135,7 @@ impl Store for Wire {
             mints: self.mints,
             queues: true,
             tells: false,
-            together: false,
+            together: self.together,
             survives_restart: false,
             smallest_ttl: Duration::from_millis(20),
             largest_ttl: None,

@@ -69,6 +69,7 @@ impl Worker {
             86..91 => self.go(locks.all_of(["b", "a"]), wait, dice).await,
             91..96 => self.reenter(&lock.wait_at_most(self.ttl), dice).await,
             96..98 if self.evicts => drop(locks.force_release(name, "an operator").await),
+            98 => drop(locks.ask_to_yield(name, "others wait").await),
             _ => {
                 if let Ok(Some(guard)) = lock.try_acquire().await {
                     self.hold(guard, dice).await;

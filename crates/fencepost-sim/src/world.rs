@@ -173,7 +173,6 @@ impl<'a> World<'a> {
                 if !self.nodes[node].up {
                     return self.tell(from, node, reply, Event::Answer(Err(unreachable("connection refused"))), None);
                 }
-                self.log(|| format!("n{node} <- p{}: {}", number(from), brief::step(&step)));
                 self.apply(from, node, &step, &reply, broken);
             }
             Parcel::ToProcess { to, node, epoch, wall, reply, event } => {
@@ -231,6 +230,11 @@ impl<'a> World<'a> {
             self.nodes[node].apply(step, now, &listens)
         };
         let wall = self.nodes[node].clock.wall(now);
+        self.log(|| {
+            let (step, answer) = (brief::step(step), brief::answer(&outcome.answer));
+            let told: Vec<String> = outcome.notices.iter().map(|(owner, event)| brief::push(owner, event)).collect();
+            format!("n{node} <- p{}: {step} => {answer}{}", number(from), told.concat())
+        });
         if let (Some(name), false) = (step.name(), outcome.readers.is_empty()) {
             let mut history = self.hub.ledger.open();
             let lock = history.lock(name.as_str());
@@ -274,7 +278,7 @@ impl<'a> World<'a> {
         let mut net = self.hub.net();
         let (now, far) = (net.now, net.weather.latency);
         let resource = net.resources.entry(errand.lock.clone()).or_default();
-        resource.run(errand, self.plan.flaw, restarts, &mut self.hub.ledger.open());
+        resource.run(errand, self.plan.flaw, restarts, moment(now), &mut self.hub.ledger.open());
         let (lock, token, write) = (&errand.lock, errand.token, errand.write_after.is_some());
         net.log.add(now, || format!("resource {lock} <- p{}: {token}, write {write}", number(from)));
         let back = far.0 + net.dice.below(far.1);
@@ -306,7 +310,7 @@ impl<'a> World<'a> {
         match fault {
             Fault::Cut { links, link, lasts } => {
                 let mut net = self.hub.net();
-                links.iter().for_each(|(process, node)| net.set_link(*process, *node, link));
+                links.iter().for_each(|(process, node)| net.cut(*process, *node, link, now + lasts));
                 net.post(now + lasts, Parcel::Mend { links });
             }
             Fault::Break { process, node } => self.hub.net().break_link(process, node),
@@ -377,8 +381,8 @@ impl<'a> World<'a> {
         while !self.processes.iter().all(Process::is_idle) && self.step(until) {}
         if !self.processes.iter().all(Process::is_idle) {
             if self.plan.has_good_clocks() {
-                let what = "somebody waits for ever, though all faults are over".to_owned();
-                self.findings.push(Finding { rule: Rule::C6, what });
+                let what = "somebody waits for ever, though all faults are over";
+                self.findings.push(Finding::new(Rule::C6, what));
             }
             self.processes.iter_mut().for_each(|process| process.tasks.clear());
         }
@@ -393,8 +397,7 @@ impl<'a> World<'a> {
             self.look_for_left_overs("after every lease");
         }
         if !self.is_still() {
-            let what = "an alarm rings for ever".to_owned();
-            self.findings.push(Finding { rule: Rule::C5, what });
+            self.findings.push(Finding::new(Rule::C5, "an alarm rings for ever"));
         }
     }
 
@@ -406,7 +409,10 @@ impl<'a> World<'a> {
         let now = self.now();
         let mut history = self.hub.ledger.open();
         for (number, node) in self.nodes.iter().enumerate() {
-            history.left.extend(node.in_use(now).into_iter().map(|what| format!("n{number}, {when}: {what}")));
+            for (name, what) in node.in_use(now) {
+                let lock = history.lock(name.as_str());
+                history.left.push((lock, format!("n{number}, {when}: {what}")));
+            }
         }
     }
 

@@ -61,6 +61,15 @@ fn a_clock_jump_on_all_nodes_makes_two_holders_with_rising_tokens() {
 }
 
 #[test]
+fn a_late_request_does_not_bring_a_holder_back_that_another_followed() {
+    let run = told(Story::LateRequest, None);
+    assert_eq!((rules(&run), run.grants), (vec![], 2), "{}", run.log);
+    assert!(run.log.contains("Lost(TakenOver)"), "the first holder is told: {}", run.log);
+    let wrong = told(Story::LateRequest, Some(Flaw::RenewalKeepsNewer));
+    assert_eq!(rules(&wrong)[0], Rule::C11, "{}", wrong.log);
+}
+
+#[test]
 fn ten_thousand_pauses_of_holders_let_no_stale_write_through_and_many_without_the_fence() {
     let enough = |tally: &fencepost_sim::Tally| tally.pauses >= 10_000;
     let fenced = campaign(0..1_000, |seed| Plan::pauses_only(seed, None), enough);

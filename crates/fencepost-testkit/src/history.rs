@@ -69,6 +69,8 @@ pub enum What {
 /// A write at a resource that a lock protects, in the order in which the resource saw them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Write {
+    /// When the resource saw it, on the clock of the test.
+    pub at: Moment,
     /// The lock that protects it.
     pub lock: LockId,
     /// The token that was shown.
@@ -112,7 +114,7 @@ pub struct History {
     /// Calls that promised to be back in time.
     pub calls: Vec<Call>,
     /// What is still there after everything was given back.
-    pub left: Vec<String>,
+    pub left: Vec<(LockId, String)>,
 }
 
 impl History {

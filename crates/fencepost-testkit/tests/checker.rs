@@ -159,7 +159,8 @@ fn a_good_history(holds: u64) -> History {
         history.note(at(begin + 2), 1, claim, lock, What::Acquired { token: token(claim), until });
         history.renewals.push((at(begin + 3), lock, token(claim)));
         history.note(at(begin + 4), 1, claim, lock, What::Renewed { until: at(begin + 620) });
-        let write = Write { lock, token: token(claim), accepted: true, read: number / 50, met: number / 50 };
+        let write =
+            Write { at: at(begin + 5), lock, token: token(claim), accepted: true, read: number / 50, met: number / 50 };
         history.writes.push(write);
         history.note(at(begin + 5), 1, claim, lock, What::Releasing);
         history.note(at(begin + 6), 1, claim, lock, What::Released);
@@ -192,7 +193,7 @@ type Mistake = fn(&mut History);
 fn each_single_fault_in_a_large_history_is_found() {
     let good = a_good_history(20_000);
     assert_eq!(check(&good, &demands()), []);
-    let cases: [(Rule, Mistake); 12] = [
+    let cases: [(Rule, Mistake); 13] = [
         (Rule::C1, |history| *nth(history, 777, |what| *what == What::Releasing) = What::Waiting),
         (Rule::C2, |history| {
             let acquired = nth(history, 900, |what| matches!(what, What::Acquired { .. }));
@@ -205,7 +206,7 @@ fn each_single_fault_in_a_large_history_is_found() {
         (Rule::C4, |history| history.writes[4_000].token = token(1)),
         (Rule::C4, |history| history.writes[4_000].read -= 1),
         (Rule::C4, |history| history.writes[4_000].token = token(4_002)),
-        (Rule::C5, |history| history.left.push("a lock that nobody holds".into())),
+        (Rule::C5, |history| history.left.push((0, "a lock that nobody holds".into()))),
         (Rule::C6, |history| history.calls[7].took *= 2),
         (Rule::C6, |history| {
             // 1.51 waits while nobody holds, and is served late.
@@ -226,6 +227,18 @@ fn each_single_fault_in_a_large_history_is_found() {
             history.readers.insert((first, token(1)));
             *nth(history, 0, |what| *what == What::Releasing) = What::Waiting;
             *nth(history, 0, |what| matches!(what, What::Renewed { .. })) = What::Renewed { until: at(620) };
+        }),
+        (Rule::C11, |history| {
+            // The first holder renews after the next holder of its lock was granted, and released.
+            let note = history.notes[3];
+            let after = history.notes.iter().position(|note| note.at > at(520)).expect("that many");
+            *nth(history, 0, |what| *what == What::Releasing) = What::Waiting;
+            *nth(history, 0, |what| *what == What::Released) = What::Waiting;
+            let renewed =
+                fencepost_testkit::history::Note { at: at(520), what: What::Renewed { until: at(900) }, ..note };
+            history.notes.insert(after, renewed);
+            let after = history.renewals.iter().position(|(sent, ..)| *sent > at(515)).expect("that many");
+            history.renewals.insert(after, (at(515), note.lock, token(1)));
         }),
         (Rule::C11, |history| history.renewals.insert(6, (at(58), history.notes[35].lock, token(6)))),
     ];

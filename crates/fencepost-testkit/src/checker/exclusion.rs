@@ -43,14 +43,15 @@ pub(super) fn check(history: &History, holds: &[Hold], permits: &[(String, usize
         if let Some(limit) = limits.get(&hold.lock) {
             if room.inside.len() >= *limit {
                 let what = format!("more than {limit} at once: {}", hold.shown(history));
-                findings.push(Finding { rule: Rule::C8, what });
+                findings.push(Finding::about(Rule::C8, hold.lock, hold.from, what));
             }
         } else if room.writers > 0 || (!hold.shared && !room.inside.is_empty()) {
             let other = room.inside.values().find(|other| !other.shared || !hold.shared);
             let other = other.map(|other| other.shown(history)).unwrap_or_default();
             let both_write = !hold.shared && room.writers > 0;
             let rule = if both_write { Rule::C1 } else { Rule::C9 };
-            findings.push(Finding { rule, what: format!("{}, beside {other}", hold.shown(history)) });
+            let what = format!("{}, beside {other}", hold.shown(history));
+            findings.push(Finding::about(rule, hold.lock, hold.from, what));
         }
         room.enter(place, hold);
     }

@@ -49,13 +49,15 @@ pub fn holds(history: &History, findings: &mut Vec<Finding>) -> Vec<Hold> {
     let mut asked: BTreeMap<(u32, u64), Moment> = BTreeMap::new();
     let mut places: BTreeMap<(u32, u64), usize> = BTreeMap::new();
     let mut holds: Vec<Hold> = Vec::new();
-    let mut back = |what: String| findings.push(Finding { rule: Rule::C11, what });
+    let mut back = |lock, at, what| findings.push(Finding::about(Rule::C11, lock, at, what));
     for note in &history.notes {
         let key = (note.process, note.claim);
         let known = places.get(&key).copied();
         match (note.what, known) {
             (What::Asked, _) => drop(asked.insert(key, note.at)),
-            (What::Acquired { .. }, Some(hold)) => back(format!("acquired again: {}", holds[hold].shown(history))),
+            (What::Acquired { .. }, Some(hold)) => {
+                back(note.lock, note.at, format!("acquired again: {}", holds[hold].shown(history)));
+            }
             (What::Acquired { token, until }, None) => {
                 let shared = history.readers.contains(&(note.lock, token));
                 let asked = asked.get(&key).copied().unwrap_or(note.at);
@@ -66,7 +68,8 @@ pub fn holds(history: &History, findings: &mut Vec<Finding>) -> Vec<Hold> {
             (What::Renewed { until } | What::Unrenewed { until }, Some(hold)) => {
                 let hold = &mut holds[hold];
                 if hold.ended.is_some() {
-                    back(format!("renewed at {} after its end: {}", note.at.as_nanos(), hold.shown(history)));
+                    let what = format!("renewed at {} after its end: {}", note.at.as_nanos(), hold.shown(history));
+                    back(note.lock, note.at, what);
                 } else {
                     // Also after a pause past the old end: nobody else can have had it meanwhile, or C2 says so.
                     hold.until = hold.until.max(until);
@@ -85,12 +88,13 @@ pub fn holds(history: &History, findings: &mut Vec<Finding>) -> Vec<Hold> {
 }
 
 /// Renewals that left after their hold had reported its end.
-fn sent_by_the_dead(history: &History, holds: &[Hold], back: &mut impl FnMut(String)) {
+fn sent_by_the_dead(history: &History, holds: &[Hold], back: &mut impl FnMut(LockId, Moment, String)) {
     let ended: BTreeMap<(LockId, FencingToken), &Hold> =
         holds.iter().filter(|hold| hold.ended.is_some()).map(|hold| ((hold.lock, hold.token), hold)).collect();
     for (at, lock, token) in &history.renewals {
         if let Some(hold) = ended.get(&(*lock, *token)).filter(|hold| hold.ended.is_some_and(|ended| *at > ended)) {
-            back(format!("a renewal left at {} after the end of {}", at.as_nanos(), hold.shown(history)));
+            let what = format!("a renewal left at {} after the end of {}", at.as_nanos(), hold.shown(history));
+            back(*lock, *at, what);
         }
     }
 }

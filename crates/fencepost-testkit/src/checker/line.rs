@@ -14,7 +14,7 @@ pub(super) fn check(history: &History, demands: &Demands, findings: &mut Vec<Fin
     for call in history.calls.iter().filter(|call| call.took > call.limit + demands.grace) {
         let (process, at, took, limit) = (call.process, call.at.as_nanos(), call.took, call.limit);
         let what = format!("{} of {process}, back at {at}, took {took:?} instead of {limit:?}", call.what);
-        findings.push(Finding { rule: Rule::C6, what });
+        findings.push(Finding { at: Some(call.at), ..Finding::new(Rule::C6, what) });
     }
     if let Some(limit) = demands.handed_over_within {
         check_hand_over(history, limit, findings);
@@ -46,7 +46,7 @@ fn check_hand_over(history: &History, limit: Duration, findings: &mut Vec<Findin
                 if let Some(since) = since.filter(|since| note.at.since(*since) > limit) {
                     let (name, late) = (&history.names()[note.lock as usize], note.at.since(since));
                     let what = format!("{name} was free for {late:?} while {}.{} waited", note.process, note.claim);
-                    findings.push(Finding { rule: Rule::C6, what });
+                    findings.push(Finding::about(Rule::C6, note.lock, note.at, what));
                 }
             }
             What::Releasing if desk.holding.remove(&key) && desk.holding.is_empty() => desk.free_since = Some(note.at),
@@ -90,7 +90,7 @@ fn check_turns(history: &History, apart: Duration, findings: &mut Vec<Finding>) 
                         "{name}: {}.{} was served before {process}.{claim}, which was in line {earlier:?} before it asked",
                         note.process, note.claim
                     );
-                    findings.push(Finding { rule: Rule::C7, what });
+                    findings.push(Finding::about(Rule::C7, *lock, *at, what));
                 }
             }
             What::Refused | What::Died => {

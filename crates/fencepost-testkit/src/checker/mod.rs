@@ -27,7 +27,9 @@ mod tokens;
 use std::fmt;
 use std::time::Duration;
 
-use crate::history::History;
+use fencepost_core::store::Moment;
+
+use crate::history::{History, LockId};
 pub use hold::{Hold, holds};
 
 /// Which rule was broken.
@@ -62,6 +64,22 @@ pub struct Finding {
     pub rule: Rule,
     /// By what.
     pub what: String,
+    /// The lock that it is about, where it is about one.
+    pub lock: Option<LockId>,
+    /// When it showed, where that is known.
+    pub at: Option<Moment>,
+}
+
+impl Finding {
+    /// About everything, or about nobody knows what.
+    pub fn new(rule: Rule, what: impl Into<String>) -> Self {
+        Self { rule, what: what.into(), lock: None, at: None }
+    }
+
+    /// About one lock, at one moment.
+    fn about(rule: Rule, lock: LockId, at: Moment, what: String) -> Self {
+        Self { rule, what, lock: Some(lock), at: Some(at) }
+    }
 }
 
 impl fmt::Display for Finding {
@@ -97,7 +115,7 @@ pub fn check(history: &History, demands: &Demands) -> Vec<Finding> {
     }
     resource::check(history, &holds, &mut findings);
     line::check(history, demands, &mut findings);
-    let left = history.left.iter().map(|what| Finding { rule: Rule::C5, what: what.clone() });
+    let left = history.left.iter().map(|(lock, what)| Finding { lock: Some(*lock), ..Finding::new(Rule::C5, what) });
     findings.extend(left);
     findings
 }

@@ -12,7 +12,7 @@ pub(super) fn check(history: &History, holds: &[Hold], findings: &mut Vec<Findin
     let mut newest: BTreeMap<LockId, FencingToken> = BTreeMap::new();
     for write in history.writes.iter().filter(|write| write.accepted) {
         let name = &history.names()[write.lock as usize];
-        let mut found = |what: String| findings.push(Finding { rule: Rule::C4, what });
+        let mut found = |what| findings.push(Finding::about(Rule::C4, write.lock, write.at, what));
         let newest = newest.entry(write.lock).or_insert(write.token);
         if write.token < *newest {
             found(format!("{name} accepted {} after {newest}", write.token));

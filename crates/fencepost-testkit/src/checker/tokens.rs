@@ -29,7 +29,7 @@ pub(super) fn check(history: &History, holds: &[Hold], findings: &mut Vec<Findin
                 if let Some(floor) = floors.get(&key).copied().flatten().filter(|floor| token <= *floor) {
                     let shown = tokens.get(&key).map(|hold| hold.shown(history)).unwrap_or_default();
                     let what = format!("{floor} was granted before this was asked for: {shown}");
-                    findings.push(Finding { rule: Rule::C2, what });
+                    findings.push(Finding::about(Rule::C2, note.lock, note.at, what));
                 }
                 let newest = newest.entry(note.lock).or_insert(token);
                 *newest = token.max(*newest);
@@ -40,7 +40,7 @@ pub(super) fn check(history: &History, holds: &[Hold], findings: &mut Vec<Findin
                 let floor = sent.get(&(hold.lock, hold.token)).and_then(|(_, floor)| *floor);
                 if let Some(floor) = floor.filter(|floor| ceilings.get(&key).is_some_and(|before| floor > before)) {
                     let what = format!("{floor} was granted before this was renewed: {}", hold.shown(history));
-                    findings.push(Finding { rule: Rule::C11, what });
+                    findings.push(Finding::about(Rule::C11, note.lock, note.at, what));
                 }
             }
             _ => {}
@@ -50,8 +50,9 @@ pub(super) fn check(history: &History, holds: &[Hold], findings: &mut Vec<Findin
         holds.iter().enumerate().map(|(at, hold)| (hold.lock, hold.token, at)).collect();
     all.sort_unstable();
     for pair in all.windows(2).filter(|pair| (pair[0].0, pair[0].1) == (pair[1].0, pair[1].1)) {
-        let (one, other) = (holds[pair[0].2].shown(history), holds[pair[1].2].shown(history));
-        findings.push(Finding { rule: Rule::C3, what: format!("the same token twice: {one}, and {other}") });
+        let (one, other) = (&holds[pair[0].2], &holds[pair[1].2]);
+        let what = format!("the same token twice: {}, and {}", one.shown(history), other.shown(history));
+        findings.push(Finding::about(Rule::C3, one.lock, one.from.max(other.from), what));
     }
 }
 
@@ -64,7 +65,7 @@ pub(super) fn check_rising(history: &History, holds: &[Hold], findings: &mut Vec
         let floor = if hold.shared { *by_writer } else { *by_any };
         if let Some(floor) = floor.filter(|floor| hold.token <= *floor) {
             let what = format!("an earlier holder had {floor}: {}", hold.shown(history));
-            findings.push(Finding { rule: Rule::C2, what });
+            findings.push(Finding::about(Rule::C2, hold.lock, hold.from, what));
         }
         *by_any = (*by_any).max(Some(hold.token));
         if !hold.shared {
