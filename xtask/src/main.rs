@@ -49,7 +49,8 @@ fn check() -> Result<(), String> {
             .env("RUSTDOCFLAGS", "-D warnings"),
     )?;
     tidy::check()?;
-    generate::check()
+    generate::check()?;
+    prove::check()
 }
 
 fn test() -> Result<(), String> {

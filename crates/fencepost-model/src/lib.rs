@@ -1,8 +1,8 @@
 //! Fenced Redlock, small enough to be looked at from every side.
 //!
 //! Not the code but its rules: three nodes, two or three attempts, messages that come late, in any order or never,
-//! grants that end early, a node that forgets. A checker goes through every state. Each rule can be left out; without one
-//! of the votes' rules the checker has to find what goes wrong, and shows the shortest way there.
+//! grants that end early, a node that forgets. A checker goes through every state. Each rule can be left out; then it has
+//! to find what goes wrong, and shows the shortest way there: from the beginning, or from where a few steps have led.
 //!
 //! - [`fenced`]: the votes of one lock: rules R1 to R6.
 //! - [`queue`]: the line and its hand-over: rules (a) to (d).
@@ -100,11 +100,16 @@ pub fn search<T: System>(system: &T, most: usize) -> Search {
     Search { states: checker.unique_state_count(), complete, counterexample }
 }
 
+/// Does something while steps have names.
+pub(crate) fn naming<T>(work: impl FnOnce() -> T) -> T {
+    let before = NAMING.with(|naming| naming.replace(true));
+    let done = work();
+    NAMING.with(|naming| naming.set(before));
+    done
+}
+
 /// How each state follows from the one before it.
 fn names<T: System>(system: &T, states: &[T::State]) -> Vec<String> {
-    NAMING.with(|naming| naming.set(true));
     let name = |pair: &[T::State]| system.steps(&pair[0]).into_iter().find(|(_, next)| *next == pair[1]);
-    let names = states.windows(2).filter_map(name).map(|(name, _)| name).collect();
-    NAMING.with(|naming| naming.set(false));
-    names
+    naming(|| states.windows(2).filter_map(name).map(|(name, _)| name).collect())
 }

@@ -1,6 +1,6 @@
 //! The line: claims that wait on three nodes, hand-over by pushed grants, yielding, unifying, renewal.
 
-use crate::{System, say};
+use crate::{System, naming, say};
 
 const NODES: usize = 3;
 const CLAIMS: usize = 2;
@@ -18,11 +18,13 @@ pub struct Rules {
     pub dated: bool,
     /// Of a majority under different tokens none is taken, not even the highest.
     pub same: bool,
+    /// R3: a renewal counts no grant that is newer than its token.
+    pub newer: bool,
 }
 
 impl Rules {
     /// All of them.
-    pub const ALL: Self = Self { exact: true, void: true, highest: true, dated: true, same: true };
+    pub const ALL: Self = Self { exact: true, void: true, highest: true, dated: true, same: true, newer: true };
 }
 
 /// What is looked at.
@@ -38,30 +40,17 @@ pub struct Queue {
     pub renews: bool,
     /// Who comes first in line.
     pub first: u8,
-    /// Where the search begins.
-    pub start: Start,
-}
-
-/// Where a search begins: at the beginning, or on the way to what it looks for, where that is far.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Start {
-    /// Nobody has asked.
-    Fresh,
-    /// A was granted by one node, asked again, and has yielded what it had: the give-back is under way, and so is an
-    /// answer to what it asked before.
-    Yielded,
-    /// A was granted by two nodes, and asked again before it read that.
-    AskedTwice,
-    /// A was granted under 1 by one node and under 2 by another, and has not read it.
-    TwoTokens,
-    /// A holds under 1, and proposed 2 before it knew.
-    ProposedMore,
+    /// Grants may end at any moment: clocks that jump. Then two may hold at a time, and tokens are what is looked at.
+    pub jumps: bool,
+    /// The steps before the search, where what it looks for is far. They are walked by a system that keeps all rules, so
+    /// whatever is found could have happened.
+    pub start: &'static [&'static str],
 }
 
 impl Queue {
     /// Two claims, of which the first asks twice and yields once.
     pub const SMALL: Self =
-        Self { rules: Rules::ALL, asks: [2, 1], yields: [1, 0], renews: false, first: 0, start: Start::Fresh };
+        Self { rules: Rules::ALL, asks: [2, 1], yields: [1, 0], renews: false, first: 0, jumps: false, start: &[] };
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -128,6 +117,8 @@ struct Claim {
     before: u8,
     yields: u8,
     renewed: bool,
+    /// The attempt of a renewal that left after somebody else was granted a higher token.
+    outdated: u8,
 }
 
 /// Where everything stands.
@@ -152,6 +143,13 @@ impl State {
     }
 }
 
+impl Request {
+    fn is_named(&self, name: &str) -> bool {
+        let Self { kind, claim, token, attempt, .. } = self;
+        format!("{kind:?} of {}, {token}, attempt {attempt}", (b'A' + claim) as char) == name
+    }
+}
+
 impl Node {
     fn send(&mut self, request: Request) {
         if let Err(at) = self.requests.binary_search(&request) {
@@ -170,44 +168,9 @@ impl System for Queue {
     type State = State;
 
     fn first(&self) -> State {
-        let mut state = State { nodes: Default::default(), claims: Default::default(), wrong: None };
-        let ask = |token, attempt| Request { kind: Kind::Acquire, claim: 0, token, attempt, pass: 0 };
-        let grant = |token, attempt| Grant { claim: 0, attempt, token };
-        let claim = Claim { phase: Phase::Waits, attempt: 2, highest: 2, ..Claim::default() };
-        let has = |node: &mut Node, token, attempt| (node.held, node.last) = (Some(grant(token, attempt)), token);
-        match self.start {
-            Start::Fresh => return state,
-            Start::Yielded => {
-                state.claims[0] = Claim { attempt: 3, yields: 1, ..claim };
-                let [one, others @ ..] = &mut state.nodes;
-                has(one, 1, 2);
-                one.void[0] = 1;
-                one.send(Request { kind: Kind::GiveBack, attempt: 3, pass: 2, ..ask(1, 3) });
-                one.grant(grant(1, 2));
-                others.iter_mut().for_each(|node| node.send(ask(1, 2)));
-            }
-            Start::AskedTwice => {
-                state.claims[0] = Claim { highest: 1, ..claim };
-                for node in &mut state.nodes[..2] {
-                    has(node, 1, 1);
-                    node.grant(grant(1, 1));
-                }
-            }
-            Start::TwoTokens => {
-                state.claims[0] = claim;
-                for (token, node) in (1..=2).zip(&mut state.nodes) {
-                    has(node, token, token);
-                    node.grant(grant(token, token));
-                }
-            }
-            Start::ProposedMore => {
-                state.claims[0] = Claim { phase: Phase::Holds, token: 1, dated: 1, ..claim };
-                state.nodes[..2].iter_mut().for_each(|node| has(node, 1, 1));
-                state.send_all(ask(2, 2));
-            }
-        }
-        state.nodes.sort_unstable();
-        state
+        let right = Self { rules: Rules::ALL, ..*self };
+        let fresh = State { nodes: Default::default(), claims: Default::default(), wrong: None };
+        naming(|| self.start.iter().fold(fresh, |state, step| right.walk(&state, step)))
     }
 
     fn wrong(&self, state: &State) -> Option<&'static str> {
@@ -231,9 +194,39 @@ impl System for Queue {
 }
 
 impl Queue {
+    /// The step of that name: at the first node for which there is one, those that hold nothing first, or at the last. Or
+    /// a message is lost.
+    fn walk(&self, state: &State, wanted: &str) -> State {
+        if let Some(lost) = wanted.strip_prefix("lost: ") {
+            let mut next = state.clone();
+            let (at, place) = (0..NODES)
+                .find_map(|node| Some((node, next.nodes[node].requests.iter().position(|it| it.is_named(lost))?)))
+                .unwrap_or_else(|| panic!("nothing of that kind is under way: {lost}"));
+            next.nodes[at].requests.remove(place);
+            next.nodes.sort_unstable();
+            return next;
+        }
+        let unnumbered =
+            |name: &str| (0..NODES).fold(name.to_owned(), |name, it| name.replace(&format!("node {it}"), "a node"));
+        let mut steps = self.steps(state);
+        let wanted = match wanted.strip_prefix("last: ") {
+            Some(wanted) => {
+                steps.reverse();
+                wanted
+            }
+            None => wanted,
+        };
+        let found = steps.iter().find(|(name, _)| unnumbered(name) == wanted).map(|(_, next)| next.clone());
+        let names = || steps.iter().map(|(name, _)| unnumbered(name)).collect::<Vec<_>>();
+        found.unwrap_or_else(|| panic!("no such step: {wanted}; there are {:?}", names()))
+    }
+
     /// Tokens that a claim may propose: the next, or the same as somebody else's.
     fn choices(&self, state: &State, above: u8) -> Vec<u8> {
         let top = state.highest_token();
+        if self.jumps {
+            return (above + 1..=top + 2).collect();
+        }
         if top > above { vec![top + 1, top] } else { vec![top + 1] }
     }
 
@@ -267,7 +260,9 @@ impl Queue {
                 steps.push((say!("the validity of {name} ends"), next));
                 if self.renews && claim.attempt < self.asks[number] {
                     let mut next = state.clone();
-                    next.claims[number] = Claim { attempt, renewed: true, ..claim };
+                    let newer = state.claims.iter().any(|other| other.token > claim.token);
+                    let outdated = if newer && claim.outdated == 0 { attempt } else { claim.outdated };
+                    next.claims[number] = Claim { attempt, renewed: true, outdated, ..claim };
                     next.send_all(request(Kind::Renew, claim.token));
                     steps.push((say!("{name} renews, attempt {attempt}"), next));
                 }
@@ -287,8 +282,10 @@ impl Queue {
         again.send_all(Request { kind: Kind::Acquire, claim: me, token: claim.highest, attempt, pass: 0 });
         steps.push((say!("{name} asks again under {}", claim.highest), again));
         let votes = state.nodes.iter().filter(|node| node.votes[number].0 > 0).count();
+        // Also what was given back may be there still, and be put under one token with the rest.
+        let mine = state.nodes.iter().filter(|node| node.votes[number].0.max(node.void[number]) > 0).count();
         for token in self.choices(state, claim.highest) {
-            let kind = if votes >= 2 { Kind::Unify } else { Kind::Acquire };
+            let kind = if mine >= 2 { Kind::Unify } else { Kind::Acquire };
             let mut next = state.clone();
             (next.claims[number].attempt, next.claims[number].highest) = (attempt, token);
             next.send_all(Request { kind, claim: me, token, attempt, pass: 0 });
@@ -347,7 +344,7 @@ impl Queue {
         if let Some(held) = node.held {
             let claim = state.claims[usize::from(held.claim)];
             // A holder's grant lasts for at least as long as its validity is dated.
-            if claim.phase != Phase::Holds || held.attempt < claim.dated {
+            if self.jumps || claim.phase != Phase::Holds || held.attempt < claim.dated {
                 let mut next = state.clone();
                 next.nodes[number].held = None;
                 if claim.phase == Phase::Waits {
@@ -409,7 +406,9 @@ impl Queue {
             }
             Kind::Renew => {
                 let kept = match node.held {
-                    Some(held) if held.claim == claim => Some(Grant { attempt: held.attempt.max(attempt), ..held }),
+                    Some(held) if held.claim == claim && (held.token <= token || !self.rules.newer) => {
+                        Some(Grant { attempt: held.attempt.max(attempt), ..held })
+                    }
                     None if node.last <= token => Some(Grant { claim, attempt, token }),
                     _ => None,
                 };
@@ -458,6 +457,9 @@ impl Queue {
                 attempts.sort_unstable();
                 if let [.., second, _] = attempts[..] {
                     state.claims[me].dated = claim.dated.max(second);
+                    if claim.outdated > 0 && second >= claim.outdated {
+                        state.wrong = Some("a renewal succeeds although a later holder was granted before it left");
+                    }
                 }
             }
             _ => {}
@@ -484,7 +486,7 @@ impl Queue {
                 state.wrong = Some("two winners have the same token");
             } else if claim.before >> other & 1 == 1 && that.token > token {
                 state.wrong = Some("who asked after another had won has a lower token");
-            } else if that.phase == Phase::Holds {
+            } else if that.phase == Phase::Holds && !self.jumps {
                 state.wrong = Some("two hold at a time");
             }
         }

@@ -32,7 +32,7 @@ mod world;
 
 pub use campaign::{Tally, all, campaign, hunt};
 pub use control::Control;
-pub use evidence::evidence;
+pub use evidence::{evidence, outdated};
 pub use explain::{command, explain};
 pub use flaw::Flaw;
 pub use outcome::Run;

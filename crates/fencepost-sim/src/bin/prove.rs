@@ -5,13 +5,14 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use fencepost_sim::{Flaw, Mode, Plan, Tally, campaign, evidence, explain, run};
+use fencepost_sim::{Flaw, Mode, Plan, Tally, campaign, evidence, explain, outdated, run};
 
 const HELP: &str = "\
-prove --minutes M [--from SEED]                       search for so long
+prove --minutes M [--from SEED] [--record]            search for so long, and write down what came of it
 prove --seed N [--mode strict|wild|calm] [--flaw F]   run one seed, and tell what went wrong
 prove --seed N --log                                  and its whole log
-prove --evidence                                      print the page of evidence";
+prove --evidence                                      print the page of evidence
+prove --check FILE                                    whether that page says what is so";
 
 /// What was asked for.
 #[derive(Default)]
@@ -23,7 +24,12 @@ struct Wish {
     flaw: Option<Flaw>,
     log: bool,
     evidence: bool,
+    record: bool,
+    check: Option<String>,
 }
+
+/// Where the longest search is written down.
+const RECORD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/long_run.txt");
 
 fn main() -> ExitCode {
     let wish = match wish(std::env::args().skip(1)) {
@@ -36,6 +42,9 @@ fn main() -> ExitCode {
     if wish.evidence {
         print!("{}", evidence(|what| eprintln!("{what} ...")));
         return ExitCode::SUCCESS;
+    }
+    if let Some(path) = &wish.check {
+        return if is_current(path) { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
     let good = match (wish.seed, wish.minutes) {
         (Some(seed), _) => one(seed, &wish),
@@ -66,6 +75,8 @@ fn wish(mut arguments: impl Iterator<Item = String>) -> Result<Wish, String> {
             }
             "--log" => wish.log = true,
             "--evidence" => wish.evidence = true,
+            "--record" => wish.record = true,
+            "--check" => wish.check = Some(value()?),
             _ => return Err(format!("no such flag: {flag}")),
         }
     }
@@ -106,11 +117,33 @@ fn search(minutes: f64, wish: &Wish) -> bool {
     if stderr().is_terminal() {
         eprintln!();
     }
-    println!("{tally}, in {:.1} minutes", began.elapsed().as_secs_f64() / 60.0);
+    let came_to = format!("{tally}, in {:.1} minutes", began.elapsed().as_secs_f64() / 60.0);
+    println!("{came_to}");
+    if wish.record
+        && let Err(error) = std::fs::write(RECORD, came_to + "\n")
+    {
+        eprintln!("prove: {RECORD}: {error}");
+        return false;
+    }
     for (seed, ..) in tally.violations.iter().take(3) {
         println!("{}", explain(&plan(*seed, wish)).unwrap_or_default());
     }
     tally.violations.is_empty()
+}
+
+fn is_current(path: &str) -> bool {
+    let page = match std::fs::read_to_string(path) {
+        Ok(page) => page,
+        Err(error) => {
+            eprintln!("prove: {path}: {error}");
+            return false;
+        }
+    };
+    let wrong = outdated(&page);
+    if !wrong.is_empty() {
+        eprintln!("{path} is not current: run `cargo xtask evidence` ({})", wrong.join("; "));
+    }
+    wrong.is_empty()
 }
 
 /// A bar, where somebody can see it.
