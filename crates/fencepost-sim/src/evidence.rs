@@ -52,7 +52,8 @@ pub fn outdated(page: &str) -> Vec<String> {
     demand(page.contains(&long_run()), "the longest search");
     demand(page.contains(&stories()), "the stories");
     let row = |name: &str| page.lines().find_map(|line| line.strip_prefix(&format!("| {name} | ")));
-    let figures = |name| row(name).map(|row| row.split(" | ").filter_map(|cell| cell.trim_end_matches(" |").parse().ok()));
+    let figures =
+        |name| row(name).map(|row| row.split(" | ").filter_map(|cell| cell.trim_end_matches(" |").parse().ok()));
     let good = |name| figures(name).map(|all| all.skip(4).collect::<Vec<u64>>()).is_some_and(|wrong| wrong == [0; 4]);
     let bad = |name| figures(name).and_then(|mut all| all.nth(5)).is_some_and(|order: u64| order > 0);
     demand(good(OURS) && good(CALM), "our Redlock");
@@ -64,7 +65,9 @@ pub fn outdated(page: &str) -> Vec<String> {
 }
 
 fn long_run() -> String {
-    format!("## The longest search\n\nFrom seed 1,000,000 on, so in other worlds than the rest of this page:\n\n> {LONG_RUN}\n")
+    format!(
+        "## The longest search\n\nFrom seed 1,000,000 on, so in other worlds than the rest of this page:\n\n> {LONG_RUN}\n"
+    )
 }
 
 fn broken(tally: &Tally, wanted: &[Rule]) -> u64 {
