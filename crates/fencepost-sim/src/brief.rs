@@ -46,7 +46,7 @@ pub(crate) fn step(step: &Step) -> String {
 pub(crate) fn answer(answer: &Result<Answer, Trouble>) -> String {
     match answer {
         Err(trouble) => format!("{:?}", trouble.kind),
-        Ok(Answer::Held { holder, last }) => {
+        Ok(Answer::Held { holder, last, .. }) => {
             let holder = holder.as_ref().map_or("others first".into(), |holder| format!("held by {}", holder.label));
             format!("{holder}, last {}", last.map_or("unknown".into(), |last| last.to_string()))
         }

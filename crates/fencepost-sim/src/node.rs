@@ -226,7 +226,7 @@ impl Node {
             (Flaw::LosesPlaces, Step::Acquire { claim, .. }) if entry.remove_line(&claim.owner) => {
                 let mut moved = (**claim).clone();
                 if let Turn::InLine(place) = &mut moved.turn {
-                    place.ticket = here.clock;
+                    place.ticket = Some(here.clock);
                 }
                 *claim = moved.into();
             }
@@ -242,7 +242,7 @@ impl Node {
             (Flaw::CountingSemaphore, Step::Acquire { claim, .. })
                 if name.as_str() == COUNTED.0 && live >= COUNTED.1 && !entry.is_held(&claim.owner, here.moment) =>
             {
-                return Some(Ok(Answer::Held { holder: None, last: entry.last }));
+                return Some(Ok(Answer::Held { holder: None, last: entry.last, ticket: None }));
             }
             _ => {}
         }
