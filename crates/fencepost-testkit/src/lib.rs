@@ -11,6 +11,7 @@
 //! - [`shared`]: a server that lives as long as somebody uses it.
 //! - [`sql`]: what goes wrong with databases, the same for each.
 //! - [`proxy`]: a wire to such a server that can be cut, slowed and made to lose what it carries.
+//! - [`preload`]: clocks that are set and disks that forget, for one process.
 //! - [`process`]: this test program again, in a role; [`queue`]: a line of such processes, some of which are killed.
 //! - [`steps`]: single steps on a store, without the engine.
 //! - [`poll`]: futures polled by hand; [`wait`]: for something to be so.
@@ -24,6 +25,7 @@ pub mod nodes;
 pub mod pgbouncer;
 pub mod poll;
 pub mod postgres;
+pub mod preload;
 pub mod process;
 pub mod proxy;
 pub mod queue;
