@@ -5,8 +5,29 @@ mod clocks;
 #[path = "../common/mod.rs"]
 mod common;
 mod holders;
+mod partitions;
 
+use std::time::{Duration, Instant};
+
+use common::PATIENCE;
+use fencepost_core::{Blocking, Locks, StoreErrorKind};
 use fencepost_testkit::process::role;
+
+/// Connects another process to `SCHEME REST`, as the tests themselves connect. On a busy machine the first try may be too
+/// slow.
+fn connect(place: &str) -> Locks {
+    let (scheme, rest) = place.split_once(' ').expect("a scheme and the rest");
+    let started = Instant::now();
+    loop {
+        match fencepost_redis::connect(scheme, rest).answer_within(Duration::from_secs(1)).block() {
+            Ok(locks) => return locks,
+            Err(error) => {
+                let slow = matches!(error.kind, StoreErrorKind::Unreachable | StoreErrorKind::TooSlow);
+                assert!(slow && started.elapsed() < PATIENCE, "{error}");
+            }
+        }
+    }
+}
 
 /// Not a test of its own: what the other processes run.
 #[test]
@@ -17,6 +38,8 @@ fn in_another_process() {
         "believes another time" => clocks::believes_another_time(&place),
         "is paused" => holders::is_paused(&place),
         "is killed" => holders::is_killed(&place),
+        "is cut off" => partitions::is_cut_off(&place),
+        "is in a room" => partitions::is_in_a_room(&place),
         role => unreachable!("BUG: no role {role}"),
     }
 }
