@@ -83,28 +83,49 @@ fn nanos(span: Duration) -> i64 {
     i64::try_from(span.as_nanos()).expect("less than three centuries")
 }
 
-/// A disk that has nothing but what was synced when its server is killed.
+/// The disk of a Redis server with an append-only file: it has nothing but what was synced when the server is killed, and
+/// may be full.
 #[derive(Debug)]
-pub struct PowerCut(TempDir);
+pub struct Disk(TempDir);
 
-impl PowerCut {
-    /// For a Redis server with an append-only file.
+impl Disk {
+    /// With room on it.
     ///
     /// # Panics
     /// If there is no C compiler.
     pub fn new() -> Self {
-        let folder = TempDir::with_prefix("fencepost-power-").expect("a temporary folder");
-        build("power_cut", folder.path());
+        let folder = TempDir::with_prefix("fencepost-disk-").expect("a temporary folder");
+        build("disk", folder.path());
         Self(folder)
     }
 
     /// For the server that shall have it.
     pub fn environment(&self) -> Environment {
-        vec![("LD_PRELOAD", self.0.path().join("power_cut.so"))]
+        vec![("LD_PRELOAD", self.0.path().join("disk.so")), ("FENCEPOST_TEST_DISK_FULL", self.full_file())]
+    }
+
+    /// There is no room left on it.
+    ///
+    /// # Panics
+    /// If the test's own disk is full.
+    pub fn fill(&self) {
+        File::create(self.full_file()).expect("our own folder");
+    }
+
+    /// There is room again.
+    ///
+    /// # Panics
+    /// If it was not full.
+    pub fn make_room(&self) {
+        std::fs::remove_file(self.full_file()).expect("it was full");
+    }
+
+    fn full_file(&self) -> PathBuf {
+        self.0.path().join("full")
     }
 }
 
-impl Default for PowerCut {
+impl Default for Disk {
     fn default() -> Self {
         Self::new()
     }

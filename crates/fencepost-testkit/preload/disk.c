@@ -1,6 +1,7 @@
 /* Preloaded into a Redis server: what it writes to its append-only file stays in memory until it is synced, so that
- * killing the process loses what a power cut would lose. */
+ * killing the process loses what a power cut would lose. While a certain file is there, the disk is full. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +25,11 @@ static int is_log(int fd) {
 
 ssize_t write(int fd, const void *bytes, size_t count) {
     if (fd <= 2 || !is_log(fd)) return syscall(SYS_write, fd, bytes, count);
+    const char *full = getenv("FENCEPOST_TEST_DISK_FULL");
+    if (full && access(full, F_OK) == 0) {
+        errno = ENOSPC;
+        return -1;
+    }
     pthread_mutex_lock(&lock);
     if (length + count > sizeof unsynced) abort();
     memcpy(unsynced + length, bytes, count);
