@@ -99,7 +99,8 @@ impl Net {
         match &mut self.way {
             Way::Room(room) => room.heal(),
             Way::Proxies(proxies) => {
-                for (proxy, client) in proxies.iter().flat_map(|proxy| self.clients.iter().map(move |id| (proxy, *id))) {
+                for (proxy, client) in proxies.iter().flat_map(|proxy| self.clients.iter().map(move |id| (proxy, *id)))
+                {
                     proxy.flows_of(client, Flow::Pass, Flow::Pass);
                 }
             }

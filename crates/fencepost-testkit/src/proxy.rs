@@ -90,7 +90,8 @@ impl Proxy {
                 }
                 // A client that is not let in sees its connection closed.
                 if let Ok(client) = client {
-                    accepting.join(client);
+                    let wire = accepting.clone();
+                    thread::spawn(move || wire.join(client));
                 }
             }
         });
@@ -179,12 +180,14 @@ impl Wire {
     }
 
     fn join(self: &Arc<Self>, client: TcpStream) {
+        let known: Vec<u32> = self.state().clients.iter().map(|client| client.0).collect();
+        // Not under the lock: it takes a while.
+        let owner = owner_of(&client, &known);
         let mut state = self.state();
         if !state.open {
             return;
         }
         let Ok(server) = TcpStream::connect(&self.server) else { return };
-        let owner = state.clients.iter().map(|client| client.0).find(|process| is_of(&client, *process));
         for (from, to, direction) in [(&client, &server, Direction::Requests), (&server, &client, Direction::Replies)] {
             let (Ok(from), Ok(to), wire) = (from.try_clone(), to.try_clone(), self.clone()) else { return };
             let _ = to.set_nodelay(true);
@@ -279,17 +282,23 @@ impl Wire {
     }
 }
 
-/// Whether the other end of a connection is a socket of this process.
-fn is_of(stream: &TcpStream, process: u32) -> bool {
-    let (Ok(peer), Ok(own)) = (stream.peer_addr(), stream.local_addr()) else { return false };
-    let ends = (format!(":{:04X}", peer.port()), format!(":{:04X}", own.port()));
-    let table = std::fs::read_to_string("/proc/net/tcp").unwrap_or_default();
-    let number = table.lines().find_map(|line| {
+/// Which of these processes has the socket at the other end of a connection.
+fn owner_of(stream: &TcpStream, processes: &[u32]) -> Option<u32> {
+    if processes.is_empty() {
+        return None;
+    }
+    let (peer, own) = (stream.peer_addr().ok()?, stream.local_addr().ok()?);
+    let (peer, own) = (format!(":{:04X}", peer.port()), format!(":{:04X}", own.port()));
+    let table = std::fs::read_to_string("/proc/net/tcp").ok()?;
+    let socket = table.lines().find_map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let ours = words.get(1)?.ends_with(&ends.0) && words.get(2)?.ends_with(&ends.1);
-        ours.then(|| words.get(9).map(|number| format!("socket:[{number}]")))?
-    });
-    let Some(number) = number else { return false };
-    let files = std::fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
-    files.filter_map(|file| std::fs::read_link(file.path()).ok()).any(|target| target.as_os_str() == number.as_str())
+        let found = words.get(1)?.ends_with(&peer) && words.get(2)?.ends_with(&own);
+        if found { words.get(9).map(|number| format!("socket:[{number}]")) } else { None }
+    })?;
+    let has_it = |process: &u32| {
+        let files = std::fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
+        let mut targets = files.filter_map(|file| std::fs::read_link(file.path()).ok());
+        targets.any(|target| target.as_os_str() == socket.as_str())
+    };
+    processes.iter().copied().find(has_it)
 }

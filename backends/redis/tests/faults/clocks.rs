@@ -188,7 +188,11 @@ fn a_client_in_the_year_2100_or_1970_poisons_no_lock_and_its_own_clock_would_hav
         let locks = place.linked("first");
         for (ahead, behind) in [(AGES, Duration::ZERO), (Duration::ZERO, since_1970)] {
             let clocks = Clocks::new();
-            if ahead > behind { clocks.wall_ahead(ahead) } else { clocks.wall_behind(behind) }
+            if ahead > behind {
+                clocks.wall_ahead(ahead)
+            } else {
+                clocks.wall_behind(behind)
+            }
             let before = locks.lock("x").ttl(TTL).acquire().block().expect("free");
             let token = before.token();
             before.release().block().expect("released");

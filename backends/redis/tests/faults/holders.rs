@@ -81,8 +81,7 @@ fn of_two_hundred_paused_holders_no_stale_write_is_accepted_and_without_the_chec
         let scheme = if place.quorum { "redlock" } else { "redis" };
         let pause_often = |number: usize| {
             let (name, address) = (format!("lock {number}"), resource_server.address());
-            let mut holder =
-                Other::start("is paused", &format!("{scheme} {}|{address}|{name}", place.rest()));
+            let mut holder = Other::start("is paused", &format!("{scheme} {}|{address}|{name}", place.rest()));
             let resource = Resource { address, name };
             for round in 0..PAUSES_EACH {
                 holder.tell(&round.to_string());
@@ -113,7 +112,10 @@ fn of_two_hundred_paused_holders_no_stale_write_is_accepted_and_without_the_chec
         let (pauses, stale, overwritten) = (pauses.into_inner(), stale.into_inner(), overwritten.into_inner());
         println!("{pauses} pauses: {stale} stale writes accepted, {overwritten} without the check");
         assert_eq!((pauses, stale), (HOLDERS * PAUSES_EACH, 0));
-        assert_eq!(overwritten, pauses, "the control: without the check each of them destroys what the next holder wrote");
+        assert_eq!(
+            overwritten, pauses,
+            "the control: without the check each of them destroys what the next holder wrote"
+        );
     }
 }
 

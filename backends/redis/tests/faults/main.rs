@@ -1,9 +1,13 @@
 //! Real faults on real servers: clocks that jump, processes that are stopped and killed, networks that are cut, disks that
 //! are full or forget. Beside each stands its control: the wrong way to do it, which fails. docs/faults.md has the list.
 
+mod boundaries;
+mod breaks;
 mod clocks;
 #[path = "../common/mod.rs"]
 mod common;
+mod disks;
+mod exhaustion;
 mod holders;
 mod partitions;
 
@@ -38,6 +42,7 @@ fn in_another_process() {
         "believes another time" => clocks::believes_another_time(&place),
         "is paused" => holders::is_paused(&place),
         "is killed" => holders::is_killed(&place),
+        "is starved" => exhaustion::is_starved(&place),
         "is cut off" => partitions::is_cut_off(&place),
         "is in a room" => partitions::is_in_a_room(&place),
         role => unreachable!("BUG: no role {role}"),
