@@ -14,9 +14,11 @@
 //! - [`net`]: who can reach whom, by namespaces (a [`room`]) or by proxies.
 //! - [`preload`]: clocks that are set and disks that forget, for one process.
 //! - [`process`]: this test program again, in a role; [`queue`]: a line of such processes, some of which are killed.
+//! - [`candidates`]: an election between such processes, whose leaders are killed.
 //! - [`steps`]: single steps on a store, without the engine.
 //! - [`poll`]: futures polled by hand; [`wait`]: for something to be so.
 
+pub mod candidates;
 pub mod cluster;
 pub mod contract;
 pub mod dice;
