@@ -227,7 +227,8 @@ fn the_watchdog_of_a_reentrant_lock_does_not_stop_and_without_it_the_lock_is_los
         let began = Instant::now();
         while began.elapsed() < ttl * 20 {
             let again = lock.acquire().block();
-            let taken = second.lock("x").ttl(ttl).try_acquire().block().expect("an answer");
+            // No answer in time is not a lock either.
+            let taken = second.lock("x").ttl(ttl).try_acquire().block().ok().flatten();
             if taken.is_some() {
                 let known = !guard.is_held() && again.map_or(true, |again| !again.is_held());
                 assert!(known, "another has it, and its holder does not know");

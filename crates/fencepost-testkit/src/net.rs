@@ -1,6 +1,10 @@
 //! Servers and clients, and who of them can reach whom: by namespaces and dropped packets where the machine allows it, by
 //! proxies anywhere.
 
+use std::net::{IpAddr, Ipv4Addr};
+use std::process::Command;
+
+use crate::preload::Source;
 use crate::process::Other;
 use crate::proxy::{Flow, Proxy};
 use crate::room::{Room, SERVERS};
@@ -28,7 +32,7 @@ pub struct Net {
 #[derive(Debug)]
 enum Way {
     Room(Room),
-    Proxies(Vec<Proxy>),
+    Proxies(Vec<Proxy>, Source),
 }
 
 impl Net {
@@ -47,14 +51,14 @@ impl Net {
     pub fn by_proxies(servers: &[Server<impl Recipe>]) -> Self {
         let proxies = servers.iter().map(|server| Proxy::before(server.address())).collect();
         let ports = servers.iter().map(Server::port).collect();
-        Self { ports, clients: Vec::new(), way: Way::Proxies(proxies) }
+        Self { ports, clients: Vec::new(), way: Way::Proxies(proxies, Source::new()) }
     }
 
     /// `HOST:PORT` of each server, as clients see it.
     pub fn addresses(&self) -> Vec<String> {
         match &self.way {
             Way::Room(_) => self.ports.iter().map(|port| format!("{SERVERS}:{port}")).collect(),
-            Way::Proxies(proxies) => proxies.iter().map(Proxy::address).collect(),
+            Way::Proxies(proxies, _) => proxies.iter().map(Proxy::address).collect(),
         }
     }
 
@@ -65,10 +69,11 @@ impl Net {
     pub fn client(&mut self, role: &str, place: &str) -> Other {
         let mut client = match &self.way {
             Way::Room(room) => room.client(self.clients.len(), role, place),
-            Way::Proxies(proxies) => {
-                let mut client = Other::start(role, place);
+            Way::Proxies(_, source) => {
+                let mut command = Command::new(std::env::current_exe().expect("this program"));
+                command.envs(source.environment(address(self.clients.len())));
+                let mut client = Other::start_by(command, role, place);
                 client.says("here");
-                proxies.iter().for_each(|proxy| proxy.tell_apart(client.id()));
                 client
             }
         };
@@ -86,9 +91,9 @@ impl Net {
         for server in servers {
             match &mut self.way {
                 Way::Room(room) => room.cut(number, self.ports[server], cut),
-                Way::Proxies(proxies) => {
+                Way::Proxies(proxies, _) => {
                     let held = |held| if held { Flow::Held } else { Flow::Pass };
-                    proxies[server].flows_of(client.id(), held(cut != Cut::Replies), held(cut != Cut::Requests));
+                    proxies[server].flows_of(address(number), held(cut != Cut::Replies), held(cut != Cut::Requests));
                 }
             }
         }
@@ -98,12 +103,18 @@ impl Net {
     pub fn heal(&mut self) {
         match &mut self.way {
             Way::Room(room) => room.heal(),
-            Way::Proxies(proxies) => {
-                for (proxy, client) in proxies.iter().flat_map(|proxy| self.clients.iter().map(move |id| (proxy, *id)))
-                {
+            Way::Proxies(proxies, _) => {
+                let clients = || (0..self.clients.len()).map(address);
+                for (proxy, client) in proxies.iter().flat_map(|proxy| clients().map(move |client| (proxy, client))) {
                     proxy.flows_of(client, Flow::Pass, Flow::Pass);
                 }
             }
         }
     }
+}
+
+/// Where the connections of a client come from, if there are proxies.
+fn address(client: usize) -> IpAddr {
+    let number = u8::try_from(client + 1).expect("a few clients");
+    Ipv4Addr::new(127, 77, 0, number).into()
 }

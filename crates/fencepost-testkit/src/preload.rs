@@ -2,6 +2,7 @@
 //! by the test that needs them, with the system's C compiler.
 
 use std::fs::File;
+use std::net::IpAddr;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -81,6 +82,34 @@ impl Default for Clocks {
 
 fn nanos(span: Duration) -> i64 {
     i64::try_from(span.as_nanos()).expect("less than three centuries")
+}
+
+/// An address for the connections of a process, so that they can be told from others'.
+#[derive(Debug)]
+pub struct Source(TempDir);
+
+impl Source {
+    /// For any number of processes.
+    ///
+    /// # Panics
+    /// If there is no C compiler.
+    pub fn new() -> Self {
+        let folder = TempDir::with_prefix("fencepost-source-").expect("a temporary folder");
+        build("source", folder.path());
+        Self(folder)
+    }
+
+    /// For the process whose connections shall come from there.
+    pub fn environment(&self, address: IpAddr) -> Environment {
+        let address = PathBuf::from(address.to_string());
+        vec![("LD_PRELOAD", self.0.path().join("source.so")), ("FENCEPOST_TEST_SOURCE", address)]
+    }
+}
+
+impl Default for Source {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 /// The disk of a Redis server with an append-only file: it has nothing but what was synced when the server is killed, and

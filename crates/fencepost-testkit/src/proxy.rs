@@ -5,7 +5,7 @@
 //! byte. What went to the server can be read, to know that something is under way, or to send it once more.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{IpAddr, Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -50,8 +50,8 @@ struct State {
     forwarded: Vec<u8>,
     /// How many bytes pass in this direction before all connections are reset.
     reset: Option<(Direction, usize)>,
-    /// Clients that are told apart, by their process, with what becomes of their requests and replies.
-    clients: Vec<(u32, Flow, Flow)>,
+    /// Clients that are told apart, by their address, with what becomes of their requests and replies.
+    clients: Vec<(IpAddr, Flow, Flow)>,
 }
 
 /// A direction.
@@ -90,8 +90,7 @@ impl Proxy {
                 }
                 // A client that is not let in sees its connection closed.
                 if let Ok(client) = client {
-                    let wire = accepting.clone();
-                    thread::spawn(move || wire.join(client));
+                    accepting.join(client);
                 }
             }
         });
@@ -115,16 +114,11 @@ impl Proxy {
         self.wire.changed.notify_all();
     }
 
-    /// Tells the connections of a process on this machine from those of others, from now on.
-    pub fn tell_apart(&self, process: u32) {
-        self.wire.state().clients.push((process, Flow::Pass, Flow::Pass));
-    }
-
-    /// What becomes of the requests and replies of a process that is [told apart](Self::tell_apart).
-    pub fn flows_of(&self, process: u32, requests: Flow, replies: Flow) {
-        self.wire.state().clients.iter_mut().filter(|client| client.0 == process).for_each(|client| {
-            (client.1, client.2) = (requests, replies);
-        });
+    /// What becomes of the requests and replies of the client at this address, from now on.
+    pub fn flows_of(&self, client: IpAddr, requests: Flow, replies: Flow) {
+        let mut state = self.wire.state();
+        state.clients.retain(|(other, ..)| *other != client);
+        state.clients.push((client, requests, replies));
         self.wire.changed.notify_all();
     }
 
@@ -180,14 +174,12 @@ impl Wire {
     }
 
     fn join(self: &Arc<Self>, client: TcpStream) {
-        let known: Vec<u32> = self.state().clients.iter().map(|client| client.0).collect();
-        // Not under the lock: it takes a while.
-        let owner = owner_of(&client, &known);
         let mut state = self.state();
         if !state.open {
             return;
         }
         let Ok(server) = TcpStream::connect(&self.server) else { return };
+        let owner = client.peer_addr().ok().map(|address| address.ip());
         for (from, to, direction) in [(&client, &server, Direction::Requests), (&server, &client, Direction::Replies)] {
             let (Ok(from), Ok(to), wire) = (from.try_clone(), to.try_clone(), self.clone()) else { return };
             let _ = to.set_nodelay(true);
@@ -202,7 +194,7 @@ impl Wire {
         self.changed.notify_all();
     }
 
-    fn pump(&self, mut from: TcpStream, mut to: TcpStream, direction: Direction, owner: Option<u32>) {
+    fn pump(&self, mut from: TcpStream, mut to: TcpStream, direction: Direction, owner: Option<IpAddr>) {
         let mut buffer = [0; 16 * 1024];
         let mut lost = false;
         while let Ok(count @ 1..) = from.read(&mut buffer) {
@@ -262,7 +254,7 @@ impl Wire {
     }
 
     /// What to do with bytes that are here now, once they are not held back any more; `None`: the proxy has ended.
-    fn flow(&self, direction: Direction, owner: Option<u32>) -> Option<Flow> {
+    fn flow(&self, direction: Direction, owner: Option<IpAddr>) -> Option<Flow> {
         let mut state = self.state();
         loop {
             let own = state.clients.iter().find(|client| Some(client.0) == owner);
@@ -280,25 +272,4 @@ impl Wire {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
-}
-
-/// Which of these processes has the socket at the other end of a connection.
-fn owner_of(stream: &TcpStream, processes: &[u32]) -> Option<u32> {
-    if processes.is_empty() {
-        return None;
-    }
-    let (peer, own) = (stream.peer_addr().ok()?, stream.local_addr().ok()?);
-    let (peer, own) = (format!(":{:04X}", peer.port()), format!(":{:04X}", own.port()));
-    let table = std::fs::read_to_string("/proc/net/tcp").ok()?;
-    let socket = table.lines().find_map(|line| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let found = words.get(1)?.ends_with(&peer) && words.get(2)?.ends_with(&own);
-        if found { words.get(9).map(|number| format!("socket:[{number}]")) } else { None }
-    })?;
-    let has_it = |process: &u32| {
-        let files = std::fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
-        let mut targets = files.filter_map(|file| std::fs::read_link(file.path()).ok());
-        targets.any(|target| target.as_os_str() == socket.as_str())
-    };
-    processes.iter().copied().find(has_it)
 }
