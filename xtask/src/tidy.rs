@@ -33,6 +33,7 @@ pub(crate) fn check() -> Result<(), String> {
     }
     back_ends(&mut findings);
     core_knows_no_network(&mut findings);
+    faults(&mut findings);
     if findings.is_empty() { Ok(()) } else { Err(format!("tidy:\n  {}", findings.join("\n  "))) }
 }
 
@@ -101,6 +102,25 @@ fn core_knows_no_network(findings: &mut Vec<String>) {
     for word in ["tokio", "mio", "hyper", "redis", "rusqlite", "fencepost-"] {
         if product.lines().filter(|line| !line.starts_with("name")).any(|line| line.starts_with(word)) {
             findings.push(format!("crates/fencepost-core depends on {word}: core knows no network and no back end"));
+        }
+    }
+}
+
+/// Every fault has its test and its control: the names in the tables are those of functions, and none is missing.
+fn faults(findings: &mut Vec<String>) {
+    const TABLE: &str = "docs/faults.md";
+    let text = fs::read_to_string(shell::root().join(TABLE)).unwrap_or_default();
+    for (path, name) in text.split('`').skip(1).step_by(2).filter_map(|word| word.split_once(".rs::")) {
+        let source = fs::read_to_string(shell::root().join(format!("{path}.rs"))).unwrap_or_default();
+        if ![format!("fn {name}("), format!("fn {name}<")].iter().any(|start| source.contains(start)) {
+            findings.push(format!("{TABLE}: there is no {name} in {path}.rs"));
+        }
+    }
+    for number in (1..=13).chain(18..=23).chain(26..=30) {
+        let row = text.lines().find(|line| line.starts_with(&format!("| S-{number:02} |")));
+        let cells = row.map(|row| row.split('|').filter(|cell| cell.contains(".rs::")).count());
+        if cells != Some(2) {
+            findings.push(format!("{TABLE}: S-{number:02} needs a row with a test and a control"));
         }
     }
 }

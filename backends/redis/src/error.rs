@@ -15,6 +15,10 @@ pub(crate) fn trouble(text: &str) -> Trouble {
         "NOAUTH" | "NOPERM" | "WRONGPASS" => StoreErrorKind::Denied,
         "READONLY" | "MOVED" | "CROSSSLOT" => StoreErrorKind::Misconfigured,
         "LOADING" | "BUSY" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" => StoreErrorKind::Unreachable,
+        // It takes no writes for now: its disk is full, its memory is, or it has too few replicas. Nothing was done.
+        "MISCONF" | "OOM" | "NOREPLICAS" => StoreErrorKind::Unreachable,
+        _ if text.contains("-MISCONF") || text.contains("-OOM") => StoreErrorKind::Unreachable,
+        _ if text.contains("max number of clients") => StoreErrorKind::Unreachable,
         _ if text.contains("WRONGTYPE") => StoreErrorKind::OtherKind,
         _ if text.contains("READONLY") => StoreErrorKind::Misconfigured,
         _ if text.contains("NOPERM") || text.contains("no permissions") => StoreErrorKind::Denied,

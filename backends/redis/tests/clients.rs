@@ -106,6 +106,16 @@ fn forgotten_scripts_are_sent_again_with_one_effect_and_no_error() {
     }
 }
 
+/// The control: whoever sends only the hash has an error when the server has forgotten its scripts.
+#[test]
+fn a_hash_alone_is_an_error_when_the_scripts_are_forgotten() {
+    let server = Redis::new().start();
+    let hash = server.word(&["SCRIPT", "LOAD", "return 1"]).expect("a hash");
+    assert_eq!(server.ask(&["EVALSHA", &hash, "0"]), ":1");
+    server.ask(&["SCRIPT", "FLUSH"]);
+    assert!(server.ask(&["EVALSHA", &hash, "0"]).starts_with("-NOSCRIPT"));
+}
+
 /// All servers that a waiter stands in line at end and come back: it is in line again without asking for another place.
 #[test]
 fn a_waiter_outlives_a_restart_of_every_server() {

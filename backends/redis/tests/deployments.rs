@@ -111,6 +111,17 @@ fn a_client_with_another_list_of_nodes_is_refused() {
     assert!(place.locks("second").lock("y").acquire().block().is_ok(), "one cluster");
 }
 
+/// The control: two of three and three of five are majorities, and do not meet.
+#[test]
+fn majorities_of_different_lists_grant_one_lock_twice() {
+    let servers: Vec<Server<Redis>> = (0..5).map(|_| Redis::new().start()).collect();
+    let plain =
+        |server: &Server<Redis>, owner: &str| server.ask(&["SET", "lock:x", owner, "NX", "PX", "60000"]) == "+OK";
+    let of_three = servers[..2].iter().filter(|server| plain(server, "lists three")).count();
+    let of_five = servers.iter().filter(|server| plain(server, "lists five")).count();
+    assert!(of_three * 2 > 3 && of_five * 2 > 5, "both have won: {of_three} of 3, {of_five} of 5");
+}
+
 /// Alone it would grant what the cluster holds.
 #[test]
 fn a_client_of_one_server_is_refused_at_a_node_of_a_cluster() {

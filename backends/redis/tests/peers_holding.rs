@@ -5,10 +5,10 @@ mod common;
 
 use std::pin::pin;
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::{KEEPS_EVERYTHING, PATIENCE, Place, fence, is_clean, until, until_linked, value};
-use fencepost_core::{AcquireError, Blocking, EventKind, LossReason, ReleaseOutcome, RenewError, RunError};
+use fencepost_core::{AcquireError, Actor, Blocking, EventKind, LossReason, ReleaseOutcome, RenewError, RunError};
 use fencepost_testkit::contract::{Subject, wait_for};
 use fencepost_testkit::poll;
 use fencepost_testkit::proxy::Flow;
@@ -199,6 +199,52 @@ fn nothing_is_renewed_after_the_end_of_a_claim() {
     sleep(ttl * 2);
     assert_eq!(proxy.forwarded(b"EVAL"), 0);
     drop(leaked);
+}
+
+/// The control: a guard that nobody drops is renewed, and that is seen on the wire.
+#[test]
+fn the_renewals_of_a_guard_that_was_never_dropped_are_seen_on_the_wire() {
+    let place = Place::one().behind_proxies();
+    let (server, proxy) = (&place.servers[0], &place.proxies[0]);
+    let locks = place.locks("first");
+    let guard = locks.lock("x").ttl(Duration::from_secs(1)).acquire().block().expect("free");
+    std::mem::forget(guard);
+    proxy.take_forwarded();
+    until("it is renewed", || proxy.forwarded(b"EVAL") >= 3);
+    assert!(value(server, "x").is_some(), "for ever");
+}
+
+/// For twenty times its ttl, while its actor goes in and out: it is renewed, or told as lost before another has it.
+#[test]
+fn the_watchdog_of_a_reentrant_lock_does_not_stop_and_without_it_the_lock_is_lost() {
+    let place = Place::one();
+    let (first, second, me) = (place.locks("first"), place.locks("second"), Actor::new());
+    let ttl = Duration::from_millis(500);
+    let lock = first.lock("x").ttl(ttl).by(&me).wait_at_most(PATIENCE);
+    // On a machine that is too busy for such a lease it is lost, and told; then it is tried again.
+    until("it was held for twenty times its ttl", || {
+        let guard = lock.acquire().block().expect("free");
+        let began = Instant::now();
+        while began.elapsed() < ttl * 20 {
+            let again = lock.acquire().block();
+            // No answer in time is not a lock either.
+            let taken = second.lock("x").ttl(ttl).try_acquire().block().ok().flatten();
+            if taken.is_some() {
+                let known = !guard.is_held() && again.map_or(true, |again| !again.is_held());
+                assert!(known, "another has it, and its holder does not know");
+                return false;
+            }
+            if !guard.is_held() {
+                return false;
+            }
+            drop(again);
+        }
+        true
+    });
+    // The control: nobody renews it.
+    let guard = lock.manual_renewal().acquire().block().expect("free");
+    let taken = second.lock("x").ttl(TTL).wait_at_most(PATIENCE).acquire().block().expect("its ttl is over");
+    assert!(!guard.is_held() && taken.token() > guard.token());
 }
 
 #[test]

@@ -11,6 +11,7 @@ use fencepost_core::{AcquireError, Blocking, StoreErrorKind, Vote};
 use fencepost_testkit::contract::Subject;
 use fencepost_testkit::poll;
 use fencepost_testkit::proxy::Flow;
+use fencepost_testkit::redis;
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -150,6 +151,16 @@ fn a_round_that_overran_the_ttl_is_no_hold_and_releases_what_it_got() {
         until("it was released", || proxy.forwarded(b"EVALSHA") >= 2);
         until("nothing is left", || fence(server, "x") > 0 && is_clean(server, "x"));
     }
+}
+
+/// The control: who counts answers without looking at the time holds what is over.
+#[test]
+fn a_plain_set_whose_answer_comes_late_is_said_to_be_held_and_is_not() {
+    let place = Place::one().behind_proxies();
+    place.proxies[0].replies(Flow::Late(Duration::from_millis(500)));
+    let reply = redis::ask(&place.proxies[0].address(), &["SET", "lock:x", "late", "NX", "PX", "100"]);
+    assert_eq!(reply.expect("an answer"), "+OK");
+    assert_eq!(place.servers[0].number(&["PTTL", "lock:x"]), -2, "it is not there any more");
 }
 
 /// Whenever it is cancelled: the clean-up does not hang on the task that was cancelled.

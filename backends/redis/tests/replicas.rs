@@ -7,9 +7,11 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use common::{is_clean, trouble, until, value};
-use fencepost_core::{Blocking, EventKind, Locks, RenewError, StoreErrorKind};
+use fencepost_core::fence::FencedCell;
+use fencepost_core::{Actor, Blocking, EventKind, Locks, ReleaseOutcome, RenewError, StoreErrorKind};
 use fencepost_testkit::cluster::Cluster;
 use fencepost_testkit::contract::wait_for;
+use fencepost_testkit::proxy::{Flow, Proxy};
 use fencepost_testkit::redis::Redis;
 use fencepost_testkit::server::Server;
 
@@ -155,4 +157,53 @@ fn in_a_cluster_the_replicas_of_the_locks_own_master_are_waited_for() {
     let error = trouble(locks.lock("x").ttl(TTL).acquire().block());
     assert!(error.message.contains("only 0 of the 1 replicas"), "{error}");
     cluster.servers[replica].resume();
+}
+
+/// One replica has confirmed the grant, and the other is promoted: two hold, and the second one's token is higher.
+#[test]
+fn when_another_replica_than_the_one_that_confirmed_is_promoted_the_token_is_higher() {
+    let mut pair = Pair::start();
+    let wire = Proxy::before(pair.master.address());
+    let (host, port) =
+        wire.address().split_once(':').map(|(host, port)| (host.to_owned(), port.to_owned())).expect("both");
+    let other = Redis::new().with(&format!("--replicaof {host} {port}")).start();
+    let following = || pair.master.ask(&["INFO", "replication"]).matches("state=online").count();
+    until("both follow", || following() == 2);
+    wire.replies(Flow::Lost);
+    let first = pair.locks("replicas=1&replicas_within_ms=1000");
+    let guard = first.lock("x").ttl(Duration::from_secs(300)).acquire().block().expect("one replica has it");
+    let token = pair.master.number(&["INCR", "control-token"]);
+    pair.master.kill();
+    wire.close();
+    assert_eq!(other.ask(&["REPLICAOF", "NO", "ONE"]), "+OK");
+    assert!(value(&other, "x").is_none(), "it has not heard of it");
+    let second = fencepost_redis::connect("redis", &format!("//{}", other.address())).block().expect("it is up");
+    let next = second.lock("x").ttl(TTL).acquire().block().expect("nobody has it here");
+    assert!(guard.is_held() && next.token() > guard.token(), "{} after {}", next.token(), guard.token());
+    let resource = FencedCell::new(());
+    resource.write(next.token(), ()).expect("the newest token");
+    assert!(resource.write(guard.token(), ()).is_err(), "the resource turns the first away");
+    assert_eq!(other.number(&["INCR", "control-token"]), token, "the control: a counter repeats its token");
+}
+
+/// An entry that failed is no entry: counts are kept by the client, and there is nothing to take back.
+#[test]
+fn an_acquire_that_too_few_replicas_have_is_not_counted_as_an_entry() {
+    let pair = Pair::start();
+    let (locks, me) = (pair.locks("replicas=1&replicas_within_ms=1000"), Actor::new());
+    let lock = locks.lock("x").ttl(TTL).by(&me);
+    pair.replica.pause();
+    assert_eq!(trouble(lock.acquire().block()).kind, StoreErrorKind::Unreachable);
+    // The control: a count in the server is raised, though its caller is told that it failed and never lowers it.
+    let mut counting = Connection::to(&pair.master);
+    assert_eq!(counting.ask("HINCRBY control me 1"), ":1");
+    assert_eq!(counting.ask("WAIT 1 100"), ":0");
+    pair.replica.resume();
+    until("nothing is left", || is_clean(&pair.master, "x") && is_clean(&pair.replica, "x"));
+    let once = lock.acquire().block().expect("the replica is there again");
+    let twice = lock.acquire().block().expect("it is mine");
+    assert_eq!(twice.release().block().expect("released"), ReleaseOutcome::StillHeld { count: 1 });
+    assert_eq!(once.release().block().expect("released"), ReleaseOutcome::Freed);
+    assert!(is_clean(&pair.master, "x"));
+    assert_eq!(pair.master.word(&["HGET", "control", "me"]).as_deref(), Some("1"), "the control: never free");
 }

@@ -1,6 +1,7 @@
 //! What Fencepost's tests share.
 //!
 //! - [`mod@contract`]: the promises that every back end keeps, one named test each; [`contract!`] runs them all on one.
+//! - [`history`]: what happened to locks, as the library told it; [`checker`]: whether it may have.
 //! - [`faulty`]: a store that loses, delays and duplicates, on a seed.
 //! - [`turns`]: what processes noted of their turns, and what is wrong with it.
 //! - [`nodes`]: memory nodes that vote, with or without faults.
@@ -11,26 +12,33 @@
 //! - [`shared`]: a server that lives as long as somebody uses it.
 //! - [`sql`]: what goes wrong with databases, the same for each.
 //! - [`proxy`]: a wire to such a server that can be cut, slowed and made to lose what it carries.
+//! - [`net`]: who can reach whom, by namespaces (a [`room`]) or by proxies.
+//! - [`preload`]: clocks that are set and disks that forget, for one process.
 //! - [`process`]: this test program again, in a role; [`queue`]: a line of such processes, some of which are killed.
 //! - [`candidates`]: an election between such processes, whose leaders are killed.
 //! - [`steps`]: single steps on a store, without the engine.
 //! - [`poll`]: futures polled by hand; [`wait`]: for something to be so.
 
 pub mod candidates;
+pub mod checker;
 pub mod cluster;
 pub mod contract;
 pub mod dice;
 pub mod faulty;
+pub mod history;
 pub mod mariadb;
+pub mod net;
 pub mod nodes;
 pub mod pgbouncer;
 pub mod poll;
 pub mod postgres;
+pub mod preload;
 pub mod process;
 pub mod proxy;
 pub mod queue;
 pub mod recorder;
 pub mod redis;
+pub mod room;
 pub mod sentinels;
 pub mod server;
 pub mod shared;

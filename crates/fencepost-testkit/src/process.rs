@@ -27,7 +27,15 @@ impl Other {
     /// # Panics
     /// If this program cannot be run again.
     pub fn start(role: &str, place: &str) -> Self {
-        let mut command = Command::new(std::env::current_exe().expect("this program"));
+        Self::start_by(Command::new(std::env::current_exe().expect("this program")), role, place)
+    }
+
+    /// Starts one in a role by a command that takes this program's arguments: with another environment, or by a program
+    /// that starts this one.
+    ///
+    /// # Panics
+    /// If it cannot be run.
+    pub fn start_by(mut command: Command, role: &str, place: &str) -> Self {
         command.args(["--exact", "in_another_process", "--nocapture"]).env(ROLE, role).env(PLACE, place);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = command.spawn().expect("starts");
@@ -50,6 +58,15 @@ impl Other {
         let behind = |line: String| line.rsplit_once(word).map(|(_, behind)| behind.to_owned());
         let heard = self.said.iter_mut().flatten().map_while(Result::ok).find_map(behind);
         heard.unwrap_or_else(|| panic!("the other process ended before it said {word:?}"))
+    }
+
+    /// Says a line to it, which it [hears](hear).
+    ///
+    /// # Panics
+    /// If it is gone, or was [told to go on](Self::give_leave).
+    pub fn tell(&mut self, line: &str) {
+        let stdin = self.stdin.as_mut().expect("it still listens");
+        writeln!(stdin, "{line}").and_then(|()| stdin.flush()).expect("heard");
     }
 
     /// From now on every line that it says goes there, with its process id.
@@ -130,6 +147,11 @@ pub fn role() -> Option<(String, String)> {
 pub fn say(word: &str) {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{word}").and_then(|()| out.flush()).expect("heard");
+}
+
+/// What who started this process says to it; `None`: nothing more will come.
+pub fn hear() -> Option<String> {
+    std::io::stdin().lines().next()?.ok()
 }
 
 /// Waits until who started this process lets it go on, or is gone.

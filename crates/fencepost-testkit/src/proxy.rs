@@ -1,15 +1,17 @@
 //! A wire that can be cut: a TCP proxy on loopback, faulty per direction.
 //!
 //! It stands between a client and a real server. Requests and replies each pass, are held back, come late or get lost;
-//! [`Proxy::cut`] ends what is open, [`Proxy::close`] lets nobody in any more. What went to the server can be read, to
-//! know that something is under way, or to send it once more.
+//! [`Proxy::cut`] ends what is open, [`Proxy::close`] lets nobody in any more, [`Proxy::reset_after`] breaks off at any
+//! byte. What went to the server can be read, to know that something is under way, or to send it once more.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{IpAddr, Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
+
+use rustix::net::connect_unspec;
 
 /// What becomes of bytes in one direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,11 +48,18 @@ struct State {
     open: bool,
     streams: Vec<TcpStream>,
     forwarded: Vec<u8>,
+    /// How many bytes pass in this direction before all connections are reset.
+    reset: Option<(Direction, usize)>,
+    /// Clients that are told apart, by their address, with what becomes of their requests and replies.
+    clients: Vec<(IpAddr, Flow, Flow)>,
 }
 
-#[derive(Clone, Copy)]
-enum Direction {
+/// A direction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// To the server.
     Requests,
+    /// To the client.
     Replies,
 }
 
@@ -62,8 +71,15 @@ impl Proxy {
     pub fn before(server: impl Into<String>) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
         let port = listener.local_addr().expect("its address").port();
-        let state =
-            State { requests: Flow::Pass, replies: Flow::Pass, open: true, streams: Vec::new(), forwarded: Vec::new() };
+        let state = State {
+            requests: Flow::Pass,
+            replies: Flow::Pass,
+            open: true,
+            streams: Vec::new(),
+            forwarded: Vec::new(),
+            reset: None,
+            clients: Vec::new(),
+        };
         let (ended, state) = (AtomicBool::new(false), Mutex::new(state));
         let wire = Arc::new(Wire { server: server.into(), ended, state, changed: Condvar::new() });
         let accepting = wire.clone();
@@ -98,11 +114,27 @@ impl Proxy {
         self.wire.changed.notify_all();
     }
 
+    /// What becomes of the requests and replies of the client at this address, from now on.
+    pub fn flows_of(&self, client: IpAddr, requests: Flow, replies: Flow) {
+        let mut state = self.wire.state();
+        state.clients.retain(|(other, ..)| *other != client);
+        state.clients.push((client, requests, replies));
+        self.wire.changed.notify_all();
+    }
+
+    /// So many bytes pass in this direction from now on, of all connections together; then all are reset, once.
+    pub fn reset_after(&self, direction: Direction, bytes: usize) {
+        self.wire.state().reset = Some((direction, bytes));
+    }
+
+    /// Whether a [reset](Self::reset_after) is still to come. Takes it back.
+    pub fn take_reset(&self) -> bool {
+        self.wire.state().reset.take().is_some()
+    }
+
     /// Closes all connections. What was handed to the server before is still read by it.
     pub fn cut(&self) {
-        let streams = std::mem::take(&mut self.wire.state().streams);
-        streams.iter().for_each(|stream| drop(stream.shutdown(Shutdown::Both)));
-        self.wire.changed.notify_all();
+        self.wire.cut();
     }
 
     /// Closes all connections and lets nobody in: for the server, the clients are gone.
@@ -147,19 +179,26 @@ impl Wire {
             return;
         }
         let Ok(server) = TcpStream::connect(&self.server) else { return };
+        let owner = client.peer_addr().ok().map(|address| address.ip());
         for (from, to, direction) in [(&client, &server, Direction::Requests), (&server, &client, Direction::Replies)] {
             let (Ok(from), Ok(to), wire) = (from.try_clone(), to.try_clone(), self.clone()) else { return };
             let _ = to.set_nodelay(true);
-            thread::spawn(move || wire.pump(from, to, direction));
+            thread::spawn(move || wire.pump(from, to, direction, owner));
         }
         state.streams.extend([client, server]);
     }
 
-    fn pump(&self, mut from: TcpStream, mut to: TcpStream, direction: Direction) {
+    fn cut(&self) {
+        let streams = std::mem::take(&mut self.state().streams);
+        streams.iter().for_each(|stream| drop(stream.shutdown(Shutdown::Both)));
+        self.changed.notify_all();
+    }
+
+    fn pump(&self, mut from: TcpStream, mut to: TcpStream, direction: Direction, owner: Option<IpAddr>) {
         let mut buffer = [0; 16 * 1024];
         let mut lost = false;
         while let Ok(count @ 1..) = from.read(&mut buffer) {
-            let flow = if lost { Some(Flow::Lost) } else { self.flow(direction) };
+            let flow = if lost { Some(Flow::Lost) } else { self.flow(direction, owner) };
             lost = flow == Some(Flow::Lost);
             if !self.carry(&buffer[..count], flow, &mut to, direction) {
                 break;
@@ -177,22 +216,52 @@ impl Wire {
             Some(Flow::Late(delay)) => thread::sleep(delay),
             Some(Flow::Pass | Flow::Held) => {}
         }
-        if to.write_all(bytes).is_err() {
+        let passes = self.passes(bytes.len(), direction);
+        if to.write_all(&bytes[..passes]).is_err() {
             return false;
         }
-        if matches!(direction, Direction::Requests) {
-            self.state().forwarded.extend_from_slice(bytes);
+        if direction == Direction::Requests {
+            self.state().forwarded.extend_from_slice(&bytes[..passes]);
         }
-        true
+        if passes < bytes.len() {
+            self.reset();
+        }
+        passes == bytes.len()
+    }
+
+    /// How many of so many bytes pass before the reset.
+    fn passes(&self, count: usize, direction: Direction) -> usize {
+        let mut state = self.state();
+        match &mut state.reset {
+            Some((of, left)) if *of == direction => {
+                let passes = count.min(*left);
+                *left -= passes;
+                if passes < count {
+                    state.reset = None;
+                }
+                passes
+            }
+            _ => count,
+        }
+    }
+
+    /// Ends all connections without a farewell, on both sides.
+    fn reset(&self) {
+        for stream in &self.state().streams {
+            let _ = connect_unspec(stream);
+        }
+        self.cut();
     }
 
     /// What to do with bytes that are here now, once they are not held back any more; `None`: the proxy has ended.
-    fn flow(&self, direction: Direction) -> Option<Flow> {
+    fn flow(&self, direction: Direction, owner: Option<IpAddr>) -> Option<Flow> {
         let mut state = self.state();
         loop {
+            let own = state.clients.iter().find(|client| Some(client.0) == owner);
+            let (requests, replies) = own.map_or((state.requests, state.replies), |client| (client.1, client.2));
             let flow = match direction {
-                Direction::Requests => state.requests,
-                Direction::Replies => state.replies,
+                Direction::Requests => requests,
+                Direction::Replies => replies,
             };
             if self.ended.load(Ordering::SeqCst) {
                 return None;

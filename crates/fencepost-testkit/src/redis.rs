@@ -5,6 +5,7 @@ use std::net::{Shutdown, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::preload::Environment;
 use crate::server::{Recipe, Server, find, find_in_setup};
 
 /// Which server program.
@@ -42,6 +43,7 @@ pub struct Redis {
     edition: Edition,
     options: Vec<String>,
     tls: bool,
+    environment: Environment,
 }
 
 impl Redis {
@@ -59,6 +61,12 @@ impl Redis {
     /// With these words on its command line, such as `--appendonly yes`.
     pub fn with(mut self, options: &str) -> Self {
         self.options.extend(options.split_whitespace().map(str::to_owned));
+        self
+    }
+
+    /// With a preloaded library: the environment of one of [`crate::preload`].
+    pub fn preloaded(mut self, environment: Environment) -> Self {
+        self.environment = environment;
         self
     }
 
@@ -97,7 +105,7 @@ impl Recipe for Redis {
         if self.edition != Edition::Redis6 {
             command.args(["--enable-debug-command", "yes"]);
         }
-        command.args(&self.options);
+        command.args(&self.options).envs(self.environment.iter().cloned());
     }
 
     fn ready(&self, stream: TcpStream) -> io::Result<()> {
@@ -179,6 +187,11 @@ impl<R: SpeaksRedis> Server<R> {
         keys.sort_unstable();
         keys
     }
+}
+
+/// Sends a command to the Redis server at `HOST:PORT` and answers the raw reply: for a process that has not started it.
+pub fn ask(address: &str, words: &[&str]) -> io::Result<String> {
+    ask_on(TcpStream::connect(address)?, words, true)
 }
 
 pub(crate) fn ask_on(mut stream: TcpStream, words: &[&str], quits: bool) -> io::Result<String> {

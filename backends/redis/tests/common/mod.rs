@@ -126,6 +126,18 @@ impl Subject for Place {
         let connect = fencepost_redis::connect(if self.quorum { "redlock" } else { "redis" }, &self.rest());
         if self.quorum { connect.answer_within(Duration::from_secs(1)) } else { connect }
     }
+
+    /// A server has a second to greet us, which on a busy machine is not always enough: then it is tried again.
+    fn locks(&self, label: &str) -> Locks {
+        let started = Instant::now();
+        loop {
+            match self.connect().label(label).block() {
+                Ok(locks) => return locks,
+                Err(error) if error.kind == StoreErrorKind::TooSlow && started.elapsed() < PATIENCE => {}
+                Err(error) => panic!("the store can be reached: {error:?}"),
+            }
+        }
+    }
 }
 
 /// Acquires as soon as enough nodes can be reached: a client takes a moment to connect again. Any other trouble is one.

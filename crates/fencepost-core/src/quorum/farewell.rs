@@ -11,6 +11,8 @@ use crate::token::FencingToken;
 
 /// The pause between two tries grows from the time of one answer to this.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// Where a node has failed there is no answer to wait for: the pause grows from this.
+const RETRY_MIN: Duration = Duration::from_millis(20);
 
 pub(super) struct Farewell {
     nodes: Vec<Node>,
@@ -22,7 +24,10 @@ pub(super) struct Farewell {
     next_send: Moment,
     /// Answers to earlier requests say nothing of the release.
     first_request: u32,
+    last_request: u32,
     pause: Duration,
+    /// The pause after a failure.
+    retry: Duration,
     /// From here on nothing of ours can be left in any store.
     give_up_at: Moment,
     pub(super) verdict: Option<Result<ReleaseOutcome, StoreError>>,
@@ -85,7 +90,9 @@ impl Farewell {
             verdict_by: scene.now.plus(pause),
             next_send: scene.now,
             first_request: scene.requests.last + 1,
+            last_request: scene.requests.last,
             pause,
+            retry: RETRY_MIN,
             give_up_at: scene.now.plus(scene.claim.kept_for() * 2),
             verdict: None,
             relay: None,
@@ -143,7 +150,12 @@ impl Farewell {
             Ok(Answer::Freed) => self.nodes[node] = Node::Answered { freed: true },
             Ok(Answer::NotHeld) => self.nodes[node] = Node::Answered { freed: false },
             Ok(_) => return,
-            Err(why) => *trouble = Some(why),
+            Err(why) => {
+                *trouble = Some(why);
+                if request == self.last_request {
+                    self.next_send = self.next_send.min(scene.now.plus(self.retry));
+                }
+            }
         }
         self.judge(scene);
     }
@@ -174,6 +186,7 @@ impl Farewell {
 
     fn send(&mut self, scene: &mut Scene<'_>) {
         let request = scene.new_request();
+        self.last_request = request;
         let raises = self.nodes.iter().filter_map(|node| match node {
             Node::Owed { raise, .. } => *raise,
             Node::Clean | Node::Answered { .. } => None,
@@ -192,6 +205,7 @@ impl Farewell {
         }
         self.next_send = scene.now.plus(self.pause);
         self.pause = (self.pause * 2).min(PAUSE_MAX);
+        self.retry = (self.retry * 2).min(PAUSE_MAX);
     }
 
     fn judge(&mut self, scene: &mut Scene<'_>) {
