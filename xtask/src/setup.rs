@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 use crate::{clients, servers, shell};
 
 /// What must be there, how to tell, and the Debian package that has it.
-const NEEDS: [(Sign, &str); 7] = [
+const NEEDS: [(Sign, &str); 9] = [
     (Sign::Program("redis-server"), "redis-server"),
     (Sign::Folder("/usr/lib/postgresql"), "postgresql"),
     (Sign::Program("mariadbd"), "mariadb-server"),
     (Sign::Program("pgbouncer"), "pgbouncer"),
+    (Sign::Program("etcd"), "etcd-server"),
+    (Sign::Program("etcdctl"), "etcd-client"),
     (Sign::Program("node"), "nodejs"),
     (Sign::Program("npm"), "npm"),
     (Sign::PythonModule("ensurepip"), "python3-venv"),
