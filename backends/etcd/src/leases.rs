@@ -36,7 +36,7 @@ pub(crate) struct Taken {
 /// The leases of one connection that no claim has now, and the one of what it remembers.
 #[derive(Default)]
 pub(crate) struct Leases {
-    idle: Mutex<HashMap<i64, Vec<i64>>>,
+    idle: Mutex<HashMap<i64, Vec<(i64, Instant)>>>,
     memory: tokio::sync::Mutex<Option<(i64, Instant)>>,
 }
 
@@ -45,13 +45,27 @@ impl Leases {
     pub(crate) async fn take(&self, client: &Client, span: Duration, limit: Instant) -> Result<Taken, Failure> {
         let whole = i64::try_from(span.as_secs()).unwrap_or(i64::MAX / 2);
         let seconds = whole + i64::from(span.subsec_nanos() > 0);
-        let idle = self.idle().get_mut(&seconds).and_then(Vec::pop);
-        if let Some(id) = idle {
+        if let Some(id) = self.take_idle(seconds) {
             return Ok(Taken { lease: Lease { id, seconds }, fresh: false });
         }
         let id = number()?;
         client.grant(id, seconds, limit).await?;
         Ok(Taken { lease: Lease { id, seconds }, fresh: true })
+    }
+
+    /// One that started anew not long ago, as one that is in use does. A leader that was stalled ends those that it takes
+    /// for old, whatever another leader has kept alive meanwhile (etcd#15247).
+    fn take_idle(&self, seconds: i64) -> Option<i64> {
+        let fresh = Duration::from_secs(seconds.unsigned_abs()) / 3;
+        let mut idle = self.idle();
+        let same = idle.get_mut(&seconds)?;
+        let (id, since) = same.pop()?;
+        if since.elapsed() < fresh {
+            return Some(id);
+        }
+        // The others are older, and end by themselves.
+        same.clear();
+        None
     }
 
     /// Nobody has put anything under it, or will. `false`: there are enough, it may end.
@@ -60,7 +74,7 @@ impl Leases {
         let same = idle.entry(lease.seconds).or_default();
         let room = same.len() < IDLE_MAX;
         if room {
-            same.push(lease.id);
+            same.push((lease.id, Instant::now()));
         }
         room
     }
@@ -87,7 +101,7 @@ impl Leases {
         *self.memory.lock().await = None;
     }
 
-    fn idle(&self) -> std::sync::MutexGuard<'_, HashMap<i64, Vec<i64>>> {
+    fn idle(&self) -> std::sync::MutexGuard<'_, HashMap<i64, Vec<(i64, Instant)>>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
