@@ -14,7 +14,7 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::client::Grpc;
 use tonic::metadata::MetadataMap;
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Status, Streaming};
+use tonic::{Code, Status, Streaming};
 use tonic_prost::ProstCodec;
 
 use crate::error::{Failure, Sense};
@@ -81,6 +81,25 @@ impl Client {
     /// Tells when another member is asked than before.
     pub(crate) fn turns(&self) -> watch::Receiver<usize> {
         self.turn.subscribe()
+    }
+
+    /// Finds a member that speaks with us, each asked once: an address that is wrong is said at once. Whether it sees a
+    /// leader is for the first request to find out.
+    pub(crate) async fn greet(&self) -> Result<(), Failure> {
+        let mut result = Ok(());
+        for turn in 0..self.endpoints.len() {
+            // Whatever it answers, it does answer.
+            let question = RangeRequest { key: vec![0], limit: 1, keys_only: true, ..RangeRequest::default() };
+            let sent = self.send::<_, RangeResponse>(turn, "/etcdserverpb.KV/Range", question, false);
+            result = match timeout(CONNECT_WITHIN, sent).await {
+                Ok(Ok(_)) => return Ok(()),
+                Ok(Err(status)) if is_theirs(&status) => return Ok(()),
+                Ok(Err(status)) => Err(Failure::of(&status, &self.label())),
+                Err(_) => Err(Failure::too_slow(&self.label())),
+            };
+            self.leave(turn);
+        }
+        result
     }
 
     pub(crate) async fn txn(&self, txn: TxnRequest, limit: Instant) -> Result<Said<TxnResponse>, Failure> {
@@ -262,4 +281,9 @@ impl Client {
     fn channels(&self) -> MutexGuard<'_, Vec<Channel>> {
         self.channels.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A server said it, and not the way to it.
+fn is_theirs(status: &Status) -> bool {
+    status.message().contains("etcdserver") || matches!(status.code(), Code::PermissionDenied | Code::Unauthenticated)
 }

@@ -16,6 +16,7 @@ use crate::client::Client;
 use crate::error::Failure;
 use crate::keys::{Keys, token};
 use crate::leases::Leases;
+use crate::proto::Order;
 use crate::steps::{Mine, Woken};
 use crate::watches::{Call, Watches};
 
@@ -92,6 +93,10 @@ impl Engine {
 
     /// The first request: somebody answers, and lets us in.
     pub(crate) async fn check(&self, limit: Instant) -> Result<(), Failure> {
+        self.client.greet().await?;
+        // Anybody may have a lease; whether we may read our keys only a read tells.
+        let [_, remembered] = self.keys.listing("");
+        self.client.range(remembered.by_age(Order::None, 1, 0), limit).await?;
         self.leases.memory(&self.client, limit).await.map(drop)
     }
 

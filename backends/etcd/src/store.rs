@@ -25,7 +25,7 @@ use crate::watches::{self, Watches};
 /// The grain of etcd's leases.
 const TTL_MIN: Duration = Duration::from_secs(1);
 /// How long connecting may take.
-const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
 /// Locks in a cluster. Its thread ends with it, once everything that was asked for is done.
 pub(crate) struct Etcd {
