@@ -106,6 +106,27 @@ impl Client {
         self.ask("/etcdserverpb.KV/Txn", txn, false, limit).await
     }
 
+    /// The same, sent once: for what must not run twice.
+    pub(crate) async fn txn_once(&self, txn: TxnRequest, limit: Instant) -> Result<TxnResponse, Failure> {
+        let turn = *self.turn.borrow();
+        for introduced in [false, true] {
+            let left = limit.saturating_duration_since(Instant::now());
+            let failure = match timeout(left, self.send(turn, "/etcdserverpb.KV/Txn", txn.clone(), false)).await {
+                Ok(Ok(answer)) => return Ok(answer),
+                Ok(Err(status)) => Failure::of(&status, &self.label()),
+                Err(_) => Failure::too_slow(&self.label()),
+            };
+            if failure.sense == Sense::Passing {
+                self.leave(turn);
+            }
+            if introduced || failure.sense != Sense::Introduce {
+                return Err(failure);
+            }
+            self.introduce(turn, limit).await?;
+        }
+        Err(Failure::too_slow(&self.label()))
+    }
+
     pub(crate) async fn range(&self, range: RangeRequest, limit: Instant) -> Result<RangeResponse, Failure> {
         Ok(self.ask("/etcdserverpb.KV/Range", range, false, limit).await?.answer)
     }

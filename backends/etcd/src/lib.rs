@@ -3,6 +3,7 @@
 mod client;
 mod engine;
 mod error;
+pub mod fence;
 mod keys;
 mod leases;
 mod proto;

@@ -5,7 +5,7 @@ use fencepost_core::Invalid;
 /// Where a server listens unless the URL says otherwise.
 const PORT: u16 = 2379;
 /// Before every key, unless the URL says otherwise.
-const PREFIX: &str = "fencepost/";
+pub(crate) const PREFIX: &str = "fencepost/";
 /// The most servers in a URL.
 const SERVERS_MAX: usize = 9;
 
