@@ -207,16 +207,19 @@ impl Engine {
                 Ok(if freed { Answer::Freed } else { Answer::NotHeld })
             }
             Step::Release { claim, then, .. } => {
-                let freed = self.run_release(claim, limit).await?;
-                let relayed = match then {
-                    Some(Then { claim, attempt }) => self.run_acquire(claim, *attempt, limit).await.ok(),
-                    None => None,
+                let Some(Then { claim: next, attempt }) = then else {
+                    let freed = self.run_release(claim, limit).await?;
+                    return Ok(if freed { Answer::Freed } else { Answer::NotHeld });
                 };
-                Ok(match relayed {
-                    Some(answer) => Answer::Relayed { freed, then: Box::new(answer) },
+                let (mut left, mut came) = (self.take_mine(claim), self.take_mine(next));
+                let done = self.relay((claim, &mut left), (next, *attempt, &mut came), limit).await;
+                self.keep_mine(claim, left);
+                self.keep_mine(next, came);
+                Ok(match done? {
+                    (freed, Some(answer)) => Answer::Relayed { freed, then: Box::new(answer) },
                     // The other claim asks again by itself.
-                    None if freed => Answer::Freed,
-                    None => Answer::NotHeld,
+                    (true, None) => Answer::Freed,
+                    (false, None) => Answer::NotHeld,
                 })
             }
             Step::Evict { name, .. } => self.evict(name, limit).await,

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use crate::client::Said;
 use crate::engine::Engine;
 use crate::error::{Failure, Sense};
-use crate::keys::{Asked, Card, holder, is_shared, token};
+use crate::keys::{Asked, Card, Span, holder, is_shared, token};
 use crate::leases::{Lease, Taken};
 use crate::proto::{Compare, Comparison, KeyValue, Order, RequestOp, TxnRequest, TxnResponse};
 
@@ -73,6 +73,21 @@ struct Put {
     answer: TxnResponse,
     /// The lease is there, and started anew within this step.
     alive: bool,
+    once: bool,
+}
+
+/// A claim that ends in the request with which another one comes.
+struct Leaving {
+    key: Vec<u8>,
+    revision: i64,
+}
+
+/// What became of both.
+struct Arrival {
+    /// `None`: once more.
+    answer: Option<Answer>,
+    deleted: i64,
+    once: bool,
 }
 
 impl Engine {
@@ -99,8 +114,22 @@ impl Engine {
         Err(restless())
     }
 
-    /// The first request of a claim: the lock if it is free, else a place in line if it wants one. `None`: once more.
+    /// The first request of a claim. `None`: once more.
     async fn come(
+        &self,
+        claim: &Claim,
+        attempt: u32,
+        mine: &mut Mine,
+        limit: Instant,
+    ) -> Result<Option<Answer>, Failure> {
+        match claim.place() {
+            Some(place) => Ok(self.line_up(claim, attempt, mine, place.lease, None, limit).await?.answer),
+            None => self.try_once(claim, attempt, mine, limit).await,
+        }
+    }
+
+    /// The lock if it is free; nothing is left behind else.
+    async fn try_once(
         &self,
         claim: &Claim,
         attempt: u32,
@@ -109,87 +138,178 @@ impl Engine {
     ) -> Result<Option<Answer>, Failure> {
         let memory = self.leases.memory(&self.client, limit).await?;
         let taken = self.leases.take(&self.client, claim.kept_for(), limit).await?;
-        let lease = taken.lease;
-        let in_the_way = match claim.mode {
-            Mode::Exclusive => self.keys.all(&claim.name),
-            Mode::Shared => self.keys.writers(&claim.name),
-        };
-        let card = Card::of(claim, self.clock.wall()).write();
+        let (lease, in_the_way) = (taken.lease, self.in_the_way(claim));
         let txn = TxnRequest {
             compare: vec![Compare::none_in(&in_the_way.from, &in_the_way.to)],
-            success: vec![
-                RequestOp::put(&mine.key, card, lease.id),
-                RequestOp::put(&self.keys.last(&claim.name), Vec::new(), memory),
-            ],
+            success: self.hold(claim, mine, lease, memory),
             failure: vec![
                 RequestOp::get(&mine.key),
                 RequestOp::range(self.keys.all(&claim.name).by_age(Order::Ascending, 1, 0)),
                 RequestOp::range(in_the_way.by_age(Order::Descending, 1, 0)),
             ],
         };
-        let Put { mut answer, alive } = self.put_under(mine, &taken, txn, limit).await?;
+        let Put { mut answer, alive, .. } = self.put_under(mine, &taken, txn, limit).await?;
         if answer.succeeded {
-            mine.settle(answer.revision(), lease, true, attempt);
-            mine.granted = alive;
-            return if alive { granted(mine.revision).map(Some) } else { Ok(self.start_anew(mine)) };
+            return self.hold_if(alive, mine, answer.revision(), lease, attempt);
         }
         self.retire(lease, mine.is_clean(lease));
         if let Some(own) = answer.found(0).pop() {
-            // An earlier request has run after all. Its lease may be of either kind, so it gets another.
-            mine.revision = own.create_revision;
-            (mine.lease, mine.full) = (Some(Lease { id: own.lease, seconds: 0 }), false);
-            return Ok(None);
+            return Ok(find_own(mine, &own));
         }
-        let first = answer.found(1).pop();
-        let newest = answer.found(2).pop();
-        match (claim.place(), newest) {
-            (Some(place), _) => self.join(claim, attempt, mine, place.lease, limit).await,
-            (None, Some(writer)) if claim.mode == Mode::Shared && is_shared(&writer) => {
+        let (first, newest) = (answer.found(1).pop(), answer.found(2).pop());
+        match newest {
+            Some(writer) if claim.mode == Mode::Shared && is_shared(&writer) => {
                 self.slip_in(claim, attempt, mine, &writer, limit).await
             }
-            (None, _) => Ok(Some(self.held(first.as_ref()))),
+            _ => Ok(Some(self.held(first.as_ref()))),
         }
     }
 
-    /// A place in line: a key under a short lease, and a watch on the one before it.
-    async fn join(
+    /// The lock if it is free, else a place in line: a key under a short lease, and a watch on the one before it. In the
+    /// same request another claim may leave.
+    async fn line_up(
         &self,
         claim: &Claim,
         attempt: u32,
         mine: &mut Mine,
         span: Duration,
+        leaving: Option<Leaving>,
         limit: Instant,
-    ) -> Result<Option<Answer>, Failure> {
-        let taken = self.leases.take(&self.client, span, limit).await?;
-        let lease = taken.lease;
-        let card = Card::of(claim, self.clock.wall()).write();
+    ) -> Result<Arrival, Failure> {
+        let memory = self.leases.memory(&self.client, limit).await?;
+        let (long, short) = join(
+            self.leases.take(&self.client, claim.kept_for(), limit),
+            self.leases.take(&self.client, span, limit),
+        )
+        .await;
+        let (long, short) = match (long, short) {
+            (Ok(long), Ok(short)) => (long, short),
+            (Ok(one), Err(failure)) | (Err(failure), Ok(one)) => {
+                self.retire(one.lease, true);
+                return Err(failure);
+            }
+            (Err(failure), Err(_)) => return Err(failure),
+        };
+        let in_the_way = self.in_the_way(claim);
         // Of two that are the newest, one is its own.
-        let (before, count) = match claim.mode {
-            Mode::Exclusive => (self.keys.all(&claim.name), 2),
-            Mode::Shared => (self.keys.writers(&claim.name), 1),
+        let count = if claim.mode == Mode::Exclusive { 2 } else { 1 };
+        let free = match &leaving {
+            Some(Leaving { key, revision }) if *key >= in_the_way.from && *key < in_the_way.to => Compare {
+                range_end: in_the_way.to.clone(),
+                ..Compare::create(&in_the_way.from, Comparison::Equal, *revision)
+            },
+            _ => Compare::none_in(&in_the_way.from, &in_the_way.to),
         };
+        let leave: Vec<RequestOp> = leaving.iter().map(|leaving| RequestOp::delete(&leaving.key)).collect();
+        let wait = [
+            RequestOp::get(&mine.key),
+            RequestOp::put(&mine.key, Card::of(claim, self.clock.wall()).write(), short.lease.id),
+            RequestOp::range(in_the_way.by_age(Order::Descending, count, 0)),
+            RequestOp::range(self.keys.all(&claim.name).by_age(Order::Ascending, 1, 0)),
+        ];
+        let before = leave.len();
         let txn = TxnRequest {
-            compare: vec![Compare::create(&mine.key, Comparison::Equal, 0)],
-            success: vec![
-                RequestOp::put(&mine.key, card, lease.id),
-                RequestOp::range(before.by_age(Order::Descending, count, 0)),
-                RequestOp::range(self.keys.all(&claim.name).by_age(Order::Ascending, 1, 0)),
-            ],
-            failure: Vec::new(),
+            compare: vec![free],
+            success: leave.iter().cloned().chain(self.hold(claim, mine, long.lease, memory)).collect(),
+            failure: leave.into_iter().chain(wait).collect(),
         };
-        let Put { mut answer, alive } = self.put_under(mine, &taken, txn, limit).await?;
-        if !answer.succeeded {
-            self.retire(lease, mine.is_clean(lease));
-            return Ok(None);
+        let put = join(self.put_under(mine, &long, txn, limit), self.start_anew_if_old(&short, limit)).await;
+        let (Put { mut answer, alive, once }, short_lives) = match put {
+            (Ok(put), short_lives) => (put, short_lives),
+            (Err(failure), _) => {
+                match failure.sense {
+                    Sense::Passing => mine.doubtful.push(short.lease.id),
+                    _ => self.retire(short.lease, false),
+                }
+                return Err(failure);
+            }
+        };
+        if !once {
+            mine.doubtful.push(short.lease.id);
         }
-        mine.settle(answer.revision(), lease, false, attempt);
-        if !alive {
-            return Ok(self.start_anew(mine));
+        let (deleted, seen) = (answer.deleted(), answer.revision());
+        let arrived = |answer| Arrival { answer, deleted, once };
+        if answer.succeeded {
+            self.retire(short.lease, mine.is_clean(short.lease));
+            return Ok(arrived(self.hold_if(alive, mine, seen, long.lease, attempt)?));
         }
-        let before = answer.found(1).into_iter().find(|kv| kv.key != mine.key);
-        let first = answer.found(2).pop();
-        let seen = answer.revision();
-        self.take_turn(claim, mine, before, first, seen, limit).await
+        self.retire(long.lease, mine.is_clean(long.lease));
+        if let Some(own) = answer.found(before).pop() {
+            // It is under the short lease now.
+            find_own::<()>(mine, &KeyValue { lease: short.lease.id, ..own });
+            mine.lease = Some(short.lease);
+            return Ok(arrived(None));
+        }
+        mine.settle(seen, short.lease, false, attempt);
+        if !short_lives? {
+            return Ok(arrived(self.start_anew(mine)));
+        }
+        let blocking = answer.found(before + 2).into_iter().find(|kv| kv.key != mine.key);
+        let first = answer.found(before + 3).pop();
+        Ok(arrived(self.take_turn(claim, mine, blocking, first, seen, limit).await?))
+    }
+
+    /// One claim leaves and another of the same process lines up, in one request. Whether the first was ours, and the
+    /// answer to the second, if there is one.
+    pub(crate) async fn relay(
+        &self,
+        (leaving, left): (&Claim, &mut Mine),
+        (coming, attempt, came): (&Claim, u32, &mut Mine),
+        limit: Instant,
+    ) -> Result<(bool, Option<Answer>), Failure> {
+        if let (Some(place), true, 0) = (coming.place(), left.revision != 0, came.revision) {
+            let gone = Leaving { key: left.key.clone(), revision: left.revision };
+            match self.line_up(coming, attempt, came, place.lease, Some(gone), limit).await {
+                Ok(Arrival { answer, deleted, once }) => {
+                    let freed = self.leave_behind(leaving, left, deleted, once, limit).await?;
+                    let answer = match answer {
+                        Some(answer) => Some(answer),
+                        None => self.acquire(coming, attempt, came, limit).await.ok(),
+                    };
+                    return Ok((freed, answer));
+                }
+                // Nothing has happened yet.
+                Err(failure) if failure.sense == Sense::LeaseGone => self.leases.doubt_memory().await,
+                // The delete may be late; nothing else is under that lease.
+                Err(_) => {}
+            }
+        }
+        let freed = self.release(leaving, left, limit).await?;
+        Ok((freed, self.acquire(coming, attempt, came, limit).await.ok()))
+    }
+
+    /// What a claim of this mode has to wait for.
+    fn in_the_way(&self, claim: &Claim) -> Span {
+        match claim.mode {
+            Mode::Exclusive => self.keys.all(&claim.name),
+            Mode::Shared => self.keys.writers(&claim.name),
+        }
+    }
+
+    /// The key under this lease, and that its revision is the last token.
+    fn hold(&self, claim: &Claim, mine: &Mine, lease: Lease, memory: i64) -> Vec<RequestOp> {
+        vec![
+            RequestOp::put(&mine.key, Card::of(claim, self.clock.wall()).write(), lease.id),
+            RequestOp::put(&self.keys.last(&claim.name), Vec::new(), memory),
+        ]
+    }
+
+    fn hold_if(
+        &self,
+        alive: bool,
+        mine: &mut Mine,
+        revision: i64,
+        lease: Lease,
+        attempt: u32,
+    ) -> Result<Option<Answer>, Failure> {
+        mine.settle(revision, lease, true, attempt);
+        mine.granted = alive;
+        if alive { granted(revision).map(Some) } else { Ok(self.start_anew(mine)) }
+    }
+
+    /// Whether a lease is there, and lasts from now on.
+    async fn start_anew_if_old(&self, taken: &Taken, limit: Instant) -> Result<bool, Failure> {
+        if taken.fresh { Ok(true) } else { self.client.keep_alive(taken.lease.id, limit).await }
     }
 
     /// Asked again: the lease starts anew, and so does the look at what is in the way.
@@ -299,20 +419,15 @@ impl Engine {
         };
         let txn = TxnRequest {
             compare: vec![no_other, Compare::modified(&writer.key, writer.mod_revision)],
-            success: vec![
-                RequestOp::put(&mine.key, Card::of(claim, self.clock.wall()).write(), lease.id),
-                RequestOp::put(&self.keys.last(&claim.name), Vec::new(), memory),
-            ],
+            success: self.hold(claim, mine, lease, memory),
             failure: Vec::new(),
         };
-        let Put { answer, alive } = self.put_under(mine, &taken, txn, limit).await?;
+        let Put { answer, alive, .. } = self.put_under(mine, &taken, txn, limit).await?;
         if !answer.succeeded {
             self.retire(lease, mine.is_clean(lease));
             return Ok(None);
         }
-        mine.settle(answer.revision(), lease, true, attempt);
-        mine.granted = alive;
-        if alive { granted(mine.revision).map(Some) } else { Ok(self.start_anew(mine)) }
+        self.hold_if(alive, mine, answer.revision(), lease, attempt)
     }
 
     /// Keeps the lock for one more ttl.
@@ -382,7 +497,7 @@ impl Engine {
             ],
             failure: Vec::new(),
         };
-        let Put { answer, alive } = self.put_under(mine, &taken, txn, limit).await?;
+        let Put { answer, alive, .. } = self.put_under(mine, &taken, txn, limit).await?;
         if !answer.succeeded || !alive {
             self.retire(lease, answer.succeeded && mine.is_clean(lease));
             return Ok(None);
@@ -406,7 +521,7 @@ impl Engine {
             ],
             failure: Vec::new(),
         };
-        let Put { answer, alive } = self.put_under(mine, &taken, txn, limit).await?;
+        let Put { answer, alive, .. } = self.put_under(mine, &taken, txn, limit).await?;
         if !answer.succeeded || !alive {
             self.retire(lease, false);
             self.start_anew::<()>(mine);
@@ -428,7 +543,6 @@ impl Engine {
 
     /// Gives everything up. Whether it was ours.
     pub(crate) async fn release(&self, claim: &Claim, mine: &mut Mine, limit: Instant) -> Result<bool, Failure> {
-        self.watches.forget(&claim.owner);
         let mut keys = vec![mine.key.clone()];
         if claim.mode == Mode::Shared && mine.revision == 0 {
             keys.push(self.keys.claim(&claim.name, &claim.owner, Mode::Exclusive));
@@ -442,6 +556,19 @@ impl Engine {
             mine.doubtful.push(lease.id);
         }
         let Said { answer, once } = deleting?;
+        self.leave_behind(claim, mine, answer.deleted(), once, limit).await
+    }
+
+    /// What is left to do once the key of a claim is deleted. Whether the lock was its own.
+    async fn leave_behind(
+        &self,
+        claim: &Claim,
+        mine: &mut Mine,
+        deleted: i64,
+        once: bool,
+        limit: Instant,
+    ) -> Result<bool, Failure> {
+        self.watches.forget(&claim.owner);
         for id in std::mem::take(&mut mine.doubtful) {
             mine.lease = mine.lease.filter(|lease| lease.id != id);
             self.client.revoke(id, limit).await?;
@@ -450,7 +577,7 @@ impl Engine {
             self.retire(lease, true);
         }
         let known = mine.revision != 0;
-        let freed = match answer.deleted() {
+        let freed = match deleted {
             0 => !once && mine.granted,
             _ => mine.granted || !known,
         };
@@ -467,17 +594,14 @@ impl Engine {
         limit: Instant,
     ) -> Result<Put, Failure> {
         let id = taken.lease.id;
-        let (said, alive) = match taken.fresh {
-            true => (self.client.txn(txn, limit).await, Ok(true)),
-            false => join(self.client.txn(txn, limit), self.client.keep_alive(id, limit)).await,
-        };
+        let (said, alive) = join(self.client.txn(txn, limit), self.start_anew_if_old(taken, limit)).await;
         match said {
             Ok(Said { answer, once }) => {
                 if !once || alive.is_err() {
                     mine.doubtful.push(id);
                 }
                 // Without knowing how long it lasts it is worth nothing.
-                Ok(Put { alive: alive?, answer })
+                Ok(Put { alive: alive?, answer, once })
             }
             Err(failure) => {
                 if failure.sense == Sense::Passing {
@@ -538,6 +662,13 @@ pub(crate) enum Woken {
 /// What keeps a claim out, of what stands before it: a reader is not kept out by a writer that became a reader.
 fn blocker(mine: &Mine, before: Option<KeyValue>) -> Option<KeyValue> {
     before.filter(|before| !(mine.shared && is_shared(before)))
+}
+
+/// An earlier request has run after all: its key is there. Its lease may be of either kind, so it gets another.
+fn find_own<T>(mine: &mut Mine, own: &KeyValue) -> Option<T> {
+    mine.revision = own.create_revision;
+    (mine.lease, mine.full) = (Some(Lease { id: own.lease, seconds: 0 }), false);
+    None
 }
 
 fn granted(revision: i64) -> Result<Answer, Failure> {
