@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Poll, ready};
 use std::time::Duration;
 
-use fencepost_sql::{Database, Failure, Hub, Letter};
+use fencepost_sql::{Database, Failure, Hub};
 use futures_util::future::{Either, select};
 use tokio::time::{sleep, timeout};
 use tokio_postgres::AsyncMessage;
@@ -75,7 +75,7 @@ async fn listen(database: &Postgres, hub: &Hub) -> Ended {
         loop {
             match ready!(connection.poll_message(cx)) {
                 Some(Ok(AsyncMessage::Notification(note))) => {
-                    Letter::parse(note.payload()).into_iter().for_each(|letter| hub.receive(letter));
+                    hub.receive(note.channel(), note.payload());
                 }
                 Some(Ok(_)) => {}
                 Some(Err(error)) => return Poll::Ready(error.to_string()),
@@ -90,6 +90,8 @@ async fn listen(database: &Postgres, hub: &Hub) -> Ended {
         if timeout(HELLO_WITHIN, hub.heard()).await.is_err() {
             return Ok::<_, Failure>(Ended::Deaf);
         }
+        // The letter was sent after the answer to LISTEN, and came to that very connection: no pooler had taken its session
+        // away in between.
         database.is_direct.store(true, Ordering::Relaxed);
         // What was said before we listened.
         hub.nudge_all();
@@ -108,5 +110,5 @@ async fn listen(database: &Postgres, hub: &Hub) -> Ended {
 /// Writes to ourselves over another connection: over the same one it would arrive through a pooler, too.
 async fn greet(database: &Postgres, hub: &Hub) -> Result<(), Failure> {
     let link = database.open().await?;
-    link.rows(NOTIFY, &[Value::text(hub.channel()), Value::text(Letter::HELLO)]).await.map(drop)
+    link.rows(NOTIFY, &[Value::text(hub.channel()), Value::text(hub.hello())]).await.map(drop)
 }

@@ -109,5 +109,6 @@ fn where_no_socket_fits_the_waiter_looks_by_itself() {
     let began = Instant::now();
     guard.release().block().expect("answered");
     waiter.join().expect("no panic").expect("its turn");
-    assert!(began.elapsed() < Duration::from_millis(500), "{:?}", began.elapsed());
+    // By itself it would ask again after a second, or when the lease of the holder is over.
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -20,21 +20,18 @@ const LOOK_PART: u32 = 8;
 
 /// What one process writes to another, where the database carries letters.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Letter {
-    /// To ourselves, to see whether letters arrive.
-    Hello,
+enum Letter {
+    /// To ourselves, to see whether letters arrive; the number tells one such try from another.
+    Hello(u64),
     /// To the listener with this number.
     Push(u64, Event),
 }
 
 impl Letter {
-    /// The text of [`Letter::Hello`].
-    pub const HELLO: &'static str = "hello";
-
     /// Reads a letter; what is none of ours is nobody's business.
-    pub fn parse(text: &str) -> Option<Self> {
-        if text == Self::HELLO {
-            return Some(Self::Hello);
+    fn parse(text: &str) -> Option<Self> {
+        if let Some(number) = text.strip_prefix(HELLO) {
+            return number.parse().ok().map(Self::Hello);
         }
         let mut words = text.split(' ');
         let (number, attempt, token) = (words.next()?, words.next()?.parse().ok()?, words.next()?);
@@ -46,6 +43,9 @@ impl Letter {
     }
 }
 
+/// How the text of [`Letter::Hello`] begins.
+const HELLO: &str = "hello ";
+
 /// The listeners of one store.
 #[derive(Debug)]
 pub struct Hub {
@@ -55,6 +55,8 @@ pub struct Hub {
     came: Notify,
     heard: Notify,
     hears: AtomicBool,
+    /// The number of the last letter to ourselves.
+    hello: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -93,6 +95,7 @@ impl Hub {
             came: Notify::new(),
             heard: Notify::new(),
             hears: AtomicBool::new(false),
+            hello: AtomicU64::new(0),
         })
     }
 
@@ -113,14 +116,25 @@ impl Hub {
         self.heard.notify_one();
     }
 
-    /// A letter came.
-    pub fn receive(&self, letter: Letter) {
-        match letter {
-            Letter::Hello => self.set_hears(true),
-            Letter::Push(number, event) => {
+    /// The text of a new letter to ourselves. Those before count no more: they prove nothing of the connection that is
+    /// to be proved now.
+    pub fn hello(&self) -> String {
+        format!("{HELLO}{}", self.hello.fetch_add(1, Ordering::SeqCst) + 1)
+    }
+
+    /// Something came over this channel. What was not said to this store is nobody's business here: behind a pooler a
+    /// connection may hear what others listen to, and their listeners have the same numbers as ours.
+    pub fn receive(&self, channel: &str, text: &str) {
+        if channel != self.channel {
+            return;
+        }
+        match Letter::parse(text) {
+            Some(Letter::Hello(number)) if number == self.hello.load(Ordering::SeqCst) => self.set_hears(true),
+            Some(Letter::Push(number, event)) => {
                 let owner = self.state().by_number.get(&number).copied();
                 owner.into_iter().for_each(|owner| self.push(&owner, event.clone()));
             }
+            Some(Letter::Hello(_)) | None => {}
         }
     }
 
@@ -254,7 +268,39 @@ impl Hub {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use fencepost_core::store::{LockName, Mailbox, Mode, Place, Post, Turn};
+
     use super::*;
+
+    /// Counts what it is told.
+    struct Counter(AtomicUsize);
+
+    impl Mailbox for Counter {
+        fn post(self: Arc<Self>, _: Post) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// A claim that listens.
+    fn listening(hub: &Hub) -> (Arc<Claim>, Arc<Counter>) {
+        let place = Place { ticket: FencingToken::from_number(1).expect("a token"), lease: Duration::from_secs(3) };
+        let claim = Arc::new(Claim {
+            name: LockName::new("x").expect("valid"),
+            owner: Owner::random().expect("random"),
+            label: "".into(),
+            mode: Mode::Exclusive,
+            ttl: Duration::from_secs(30),
+            turn: Turn::InLine(place),
+            fenced: true,
+            actor: None,
+            delay: Duration::ZERO,
+        });
+        let counter = Arc::new(Counter(AtomicUsize::new(0)));
+        hub.listen(&claim, Reply::new(counter.clone(), 0, 0));
+        (claim, counter)
+    }
 
     #[test]
     fn letters_are_read_as_they_were_written() {
@@ -265,12 +311,36 @@ mod tests {
         assert_eq!(Letter::parse(&text), Some(Letter::Push(9, Event::HandedOver { token, attempt: 3 })));
         let (_, text) = Hub::letter(inbox, 3, Notice::MayPay).expect("an inbox");
         assert_eq!(Letter::parse(&text), Some(Letter::Push(9, Event::MayPay)));
-        assert_eq!(Letter::parse(Letter::HELLO), Some(Letter::Hello));
+        assert_eq!(Letter::parse(&Hub::new().expect("random").hello()), Some(Letter::Hello(1)));
+    }
+
+    #[test]
+    fn what_was_said_to_others_or_before_is_not_heard() {
+        let (ours, theirs) = (Hub::new().expect("random"), Hub::new().expect("random"));
+        let (old, new) = (ours.hello(), ours.hello());
+        ours.receive(theirs.channel(), &new);
+        ours.receive(ours.channel(), &old);
+        assert!(!ours.hears());
+        ours.receive(ours.channel(), &new);
+        assert!(ours.hears());
+    }
+
+    #[test]
+    fn a_grant_that_was_said_to_another_store_is_no_grant_of_ours() {
+        let hubs = [Hub::new().expect("random"), Hub::new().expect("random")];
+        let (claims, mailboxes): (Vec<_>, Vec<_>) = hubs.iter().map(listening).unzip();
+        let token = FencingToken::from_number(77).expect("a token");
+        let inbox = hubs[1].inbox(&claims[1].owner).expect("it listens");
+        let (channel, text) = Hub::letter(&inbox, 1, Notice::HandedOver { token }).expect("an inbox");
+        // A pooler brings it to both; the listeners of both have the same number.
+        hubs.iter().for_each(|hub| hub.receive(&channel, &text));
+        let heard: Vec<usize> = mailboxes.iter().map(|mailbox| mailbox.0.load(Ordering::SeqCst)).collect();
+        assert_eq!(heard, [0, 1]);
     }
 
     #[test]
     fn what_is_no_letter_is_nothing() {
-        for text in ["", "9", "9 3", "9 3 0", "9 3 x", "x 3 -", "9 -1 7", "drop table"] {
+        for text in ["", "hello", "hello x", "9", "9 3", "9 3 0", "9 3 x", "x 3 -", "9 -1 7", "drop table"] {
             assert_eq!(Letter::parse(text), None, "{text:?}");
         }
     }

@@ -22,7 +22,7 @@ mod tables;
 mod watch;
 
 pub use database::{Database, Failure, Grant, Want};
-pub use hub::{Hub, Letter};
+pub use hub::Hub;
 pub use page::{Changes, Page, Row, RowKind};
 pub use settings::Settings;
 pub use store::{SqlStore, on_a_thread, within};

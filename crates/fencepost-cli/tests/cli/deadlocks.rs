@@ -41,7 +41,8 @@ fn two_runs_in_opposite_order_are_shown_as_a_deadlock() {
         other.until_it_notes("waiting");
         let began = Instant::now();
         let found = deadlocks(&["--json"]).with_code(1);
-        assert!(began.elapsed() < Duration::from_secs(2), "found after {:?}", began.elapsed());
+        // Two seconds, and what a busy machine takes.
+        assert!(began.elapsed() < Duration::from_secs(10), "found after {:?}", began.elapsed());
         let found: serde_json::Value = serde_json::from_str(&found.stdout).expect("JSON");
         let cycle = found["cycles"][0].as_array().expect("a cycle");
         let told = cycle.iter().map(|lock| (&lock["name"], &lock["holders"][0]["label"], &lock["waiters"][0]["label"]));

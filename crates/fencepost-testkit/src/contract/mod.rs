@@ -26,7 +26,9 @@ pub mod yielding;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use fencepost_core::{Blocking, Connect, Event, EventKind, Feed, Locks, LossReason};
+use fencepost_core::{AcquireError, Blocking, Connect, Event, EventKind, Feed, Grant, Lock, Locks, LossReason};
+
+use crate::wait::PATIENCE;
 
 /// A back end under test: one place where locks live, fresh for each test.
 pub trait Subject: Send + Sync + 'static {
@@ -67,6 +69,25 @@ pub fn wait_for(feed: &mut Feed<Event>, name: &str, wanted: impl Fn(&EventKind) 
         // What was waited for will never come.
         let is_cut_off = event.name == name && event.kind == EventKind::Lost(LossReason::Unreachable);
         assert!(!is_cut_off, "{name:?} was lost, reason: Unreachable");
+    }
+}
+
+/// Waits for a lock that somebody else has: not for longer than told, not for shorter, and it says who.
+///
+/// # Panics
+/// If it ends any other way. A machine so busy that the store does not even answer in that time gets more of it.
+pub fn ends_as_busy<G: Grant>(lock: &Lock<G>, holder: &str) {
+    let mut wait = Duration::from_millis(100);
+    loop {
+        match lock.clone().wait_at_most(wait).acquire().block() {
+            Err(AcquireError::Busy { waited, holder: Some(found), .. }) => {
+                assert!(waited >= wait, "{waited:?}");
+                assert_eq!(found.label, holder);
+                return;
+            }
+            Err(AcquireError::Store(error)) if error.is_retryable() && wait < PATIENCE => wait *= 2,
+            other => panic!("{other:?}"),
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fencepost_core::{AcquireError, Blocking, EventKind, Lock, Locks};
 
-use super::{Subject, long_ttl, wait_for};
+use super::{Subject, ends_as_busy, long_ttl, wait_for};
 use crate::poll;
 
 fn unfair(locks: &Locks) -> Lock {
@@ -82,14 +82,7 @@ pub fn an_unfair_claim_has_no_place_in_line(subject: &impl Subject) {
 pub fn an_unfair_wait_ends_in_time_and_says_who_holds(subject: &impl Subject) {
     let (first, second) = (subject.locks("first"), subject.locks("second"));
     let guard = unfair(&first).acquire().block().expect("free");
-    let wait = Duration::from_millis(250);
-    match unfair(&second).wait_at_most(wait).acquire().block() {
-        Err(AcquireError::Busy { waited, holder: Some(holder), .. }) => {
-            assert!(waited >= wait, "{waited:?}");
-            assert_eq!(holder.label, "first");
-        }
-        other => panic!("{other:?}"),
-    }
+    ends_as_busy(&unfair(&second), "first");
     assert!(unfair(&second).try_acquire().block().expect("an answer").is_none());
     assert!(guard.is_held());
 }
