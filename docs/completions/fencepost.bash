@@ -28,11 +28,17 @@ _fencepost() {
             fencepost,deadlocks)
                 cmd="fencepost__subcmd__deadlocks"
                 ;;
+            fencepost,elect)
+                cmd="fencepost__subcmd__elect"
+                ;;
             fencepost,help)
                 cmd="fencepost__subcmd__help"
                 ;;
             fencepost,init)
                 cmd="fencepost__subcmd__init"
+                ;;
+            fencepost,leader)
+                cmd="fencepost__subcmd__leader"
                 ;;
             fencepost,ls)
                 cmd="fencepost__subcmd__ls"
@@ -64,11 +70,17 @@ _fencepost() {
             fencepost__subcmd__help,deadlocks)
                 cmd="fencepost__subcmd__help__subcmd__deadlocks"
                 ;;
+            fencepost__subcmd__help,elect)
+                cmd="fencepost__subcmd__help__subcmd__elect"
+                ;;
             fencepost__subcmd__help,help)
                 cmd="fencepost__subcmd__help__subcmd__help"
                 ;;
             fencepost__subcmd__help,init)
                 cmd="fencepost__subcmd__help__subcmd__init"
+                ;;
+            fencepost__subcmd__help,leader)
+                cmd="fencepost__subcmd__help__subcmd__leader"
                 ;;
             fencepost__subcmd__help,ls)
                 cmd="fencepost__subcmd__help__subcmd__ls"
@@ -95,7 +107,7 @@ _fencepost() {
 
     case "${cmd}" in
         fencepost)
-            opts="-q -v -h -V --store --config --json --quiet --verbose --help --version run ls show release check deadlocks config init schema completions man help"
+            opts="-q -v -h -V --store --config --json --quiet --verbose --help --version run elect leader ls show release check deadlocks config init schema completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -204,8 +216,50 @@ _fencepost() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        fencepost__subcmd__elect)
+            opts="-q -v -h -V --payload --ttl --label --on-lost --kill-after --store --config --json --quiet --verbose --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --payload)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ttl)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --label)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --on-lost)
+                    COMPREPLY=($(compgen -W "term kill ignore" -- "${cur}"))
+                    return 0
+                    ;;
+                --kill-after)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         fencepost__subcmd__help)
-            opts="run ls show release check deadlocks config init schema completions man help"
+            opts="run elect leader ls show release check deadlocks config init schema completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -274,6 +328,20 @@ _fencepost() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        fencepost__subcmd__help__subcmd__elect)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         fencepost__subcmd__help__subcmd__help)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -289,6 +357,20 @@ _fencepost() {
             return 0
             ;;
         fencepost__subcmd__help__subcmd__init)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        fencepost__subcmd__help__subcmd__leader)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -388,6 +470,28 @@ _fencepost() {
             ;;
         fencepost__subcmd__init)
             opts="-q -v -h -V --store --config --json --quiet --verbose --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        fencepost__subcmd__leader)
+            opts="-q -v -h -V --watch --store --config --json --quiet --verbose --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

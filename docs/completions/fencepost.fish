@@ -32,6 +32,8 @@ complete -c fencepost -n "__fish_fencepost_needs_command" -s v -l verbose -d 'Sa
 complete -c fencepost -n "__fish_fencepost_needs_command" -s h -l help -d 'Print help'
 complete -c fencepost -n "__fish_fencepost_needs_command" -s V -l version -d 'Print version'
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "run" -d 'Run a command while holding a lock'
+complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "elect" -d 'Run a command only while leading; campaign again when the leadership is lost'
+complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "leader" -d 'Show who leads'
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "ls" -d 'List locks'
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "show" -d 'Show who has a lock and who is in line'
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "release" -d 'End somebody\'s hold by force, or ask for it'
@@ -67,6 +69,28 @@ complete -c fencepost -n "__fish_fencepost_using_subcommand run" -s q -l quiet -
 complete -c fencepost -n "__fish_fencepost_using_subcommand run" -s v -l verbose -d 'Say what is done'
 complete -c fencepost -n "__fish_fencepost_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c fencepost -n "__fish_fencepost_using_subcommand run" -s V -l version -d 'Print version'
+complete -c fencepost -n "__fish_fencepost_using_subcommand elect" -l payload -d 'What others see of the leader, such as its address' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand elect" -l ttl -d 'How long nobody leads after a crash; renewed at a third of it [default: 30s]' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand elect" -l label -d 'Who we are, for show and for errors [default: host:pid]' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand elect" -l on-lost -d 'What happens to the command when the leadership is lost' -r -f -a "term\t'SIGTERM at once, SIGKILL before the lease ends'
+kill\t'SIGKILL at once'
+ignore\t'Nothing: it runs on, unprotected'"
+complete -c fencepost -n "__fish_fencepost_using_subcommand elect" -l kill-after -d 'Time from SIGTERM to SIGKILL on loss, taken from the end of the lease [default: a tenth of the ttl]' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand elect" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand elect" -l config -d 'Read this file instead of searching fencepost.toml' -r -F
+complete -c fencepost -n "__fish_fencepost_using_subcommand elect" -l json -d 'Answer in JSON'
+complete -c fencepost -n "__fish_fencepost_using_subcommand elect" -s q -l quiet -d 'Say nothing but errors'
+complete -c fencepost -n "__fish_fencepost_using_subcommand elect" -s v -l verbose -d 'Say what is done'
+complete -c fencepost -n "__fish_fencepost_using_subcommand elect" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c fencepost -n "__fish_fencepost_using_subcommand elect" -s V -l version -d 'Print version'
+complete -c fencepost -n "__fish_fencepost_using_subcommand leader" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand leader" -l config -d 'Read this file instead of searching fencepost.toml' -r -F
+complete -c fencepost -n "__fish_fencepost_using_subcommand leader" -l watch -d 'Print a line now and at every change, until interrupted'
+complete -c fencepost -n "__fish_fencepost_using_subcommand leader" -l json -d 'Answer in JSON'
+complete -c fencepost -n "__fish_fencepost_using_subcommand leader" -s q -l quiet -d 'Say nothing but errors'
+complete -c fencepost -n "__fish_fencepost_using_subcommand leader" -s v -l verbose -d 'Say what is done'
+complete -c fencepost -n "__fish_fencepost_using_subcommand leader" -s h -l help -d 'Print help'
+complete -c fencepost -n "__fish_fencepost_using_subcommand leader" -s V -l version -d 'Print version'
 complete -c fencepost -n "__fish_fencepost_using_subcommand ls" -l limit -d 'At most so many' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand ls" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand ls" -l config -d 'Read this file instead of searching fencepost.toml' -r -F
@@ -146,15 +170,17 @@ complete -c fencepost -n "__fish_fencepost_using_subcommand man" -s q -l quiet -
 complete -c fencepost -n "__fish_fencepost_using_subcommand man" -s v -l verbose -d 'Say what is done'
 complete -c fencepost -n "__fish_fencepost_using_subcommand man" -s h -l help -d 'Print help'
 complete -c fencepost -n "__fish_fencepost_using_subcommand man" -s V -l version -d 'Print version'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check deadlocks config init schema completions man help" -f -a "run" -d 'Run a command while holding a lock'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check deadlocks config init schema completions man help" -f -a "ls" -d 'List locks'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check deadlocks config init schema completions man help" -f -a "show" -d 'Show who has a lock and who is in line'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check deadlocks config init schema completions man help" -f -a "release" -d 'End somebody\'s hold by force, or ask for it'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check deadlocks config init schema completions man help" -f -a "check" -d 'Is this token the newest granted?'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check deadlocks config init schema completions man help" -f -a "deadlocks" -d 'Show who waits for whom in a circle, with holders, waiters and ages'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check deadlocks config init schema completions man help" -f -a "config" -d 'Show each setting and where it comes from'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check deadlocks config init schema completions man help" -f -a "init" -d 'Make a new store ready; of a Redlock cluster all nodes must be up, and none may hold a lock'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check deadlocks config init schema completions man help" -f -a "schema" -d 'Print the statements that create tables, for databases where `init` may not'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check deadlocks config init schema completions man help" -f -a "completions" -d 'Print completions for a shell'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check deadlocks config init schema completions man help" -f -a "man" -d 'Write the manual pages into a directory'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run ls show release check deadlocks config init schema completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run elect leader ls show release check deadlocks config init schema completions man help" -f -a "run" -d 'Run a command while holding a lock'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run elect leader ls show release check deadlocks config init schema completions man help" -f -a "elect" -d 'Run a command only while leading; campaign again when the leadership is lost'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run elect leader ls show release check deadlocks config init schema completions man help" -f -a "leader" -d 'Show who leads'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run elect leader ls show release check deadlocks config init schema completions man help" -f -a "ls" -d 'List locks'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run elect leader ls show release check deadlocks config init schema completions man help" -f -a "show" -d 'Show who has a lock and who is in line'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run elect leader ls show release check deadlocks config init schema completions man help" -f -a "release" -d 'End somebody\'s hold by force, or ask for it'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run elect leader ls show release check deadlocks config init schema completions man help" -f -a "check" -d 'Is this token the newest granted?'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run elect leader ls show release check deadlocks config init schema completions man help" -f -a "deadlocks" -d 'Show who waits for whom in a circle, with holders, waiters and ages'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run elect leader ls show release check deadlocks config init schema completions man help" -f -a "config" -d 'Show each setting and where it comes from'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run elect leader ls show release check deadlocks config init schema completions man help" -f -a "init" -d 'Make a new store ready; of a Redlock cluster all nodes must be up, and none may hold a lock'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run elect leader ls show release check deadlocks config init schema completions man help" -f -a "schema" -d 'Print the statements that create tables, for databases where `init` may not'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run elect leader ls show release check deadlocks config init schema completions man help" -f -a "completions" -d 'Print completions for a shell'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run elect leader ls show release check deadlocks config init schema completions man help" -f -a "man" -d 'Write the manual pages into a directory'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run elect leader ls show release check deadlocks config init schema completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

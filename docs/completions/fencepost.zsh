@@ -73,6 +73,47 @@ ignore\:"Nothing\: it runs on, unprotected"))' \
 '*::command -- The command and its arguments; no shell in between:_default' \
 && ret=0
 ;;
+(elect)
+_arguments "${_arguments_options[@]}" : \
+'--payload=[What others see of the leader, such as its address]:TEXT:_default' \
+'--ttl=[How long nobody leads after a crash; renewed at a third of it \[default\: 30s\]]:D:_default' \
+'--label=[Who we are, for show and for errors \[default\: host\:pid\]]:TEXT:_default' \
+'--on-lost=[What happens to the command when the leadership is lost]:ACTION:((term\:"SIGTERM at once, SIGKILL before the lease ends"
+kill\:"SIGKILL at once"
+ignore\:"Nothing\: it runs on, unprotected"))' \
+'--kill-after=[Time from SIGTERM to SIGKILL on loss, taken from the end of the lease \[default\: a tenth of the ttl\]]:D:_default' \
+'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C]:URL:_default' \
+'--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
+'--json[Answer in JSON]' \
+'(-v --verbose)-q[Say nothing but errors]' \
+'(-v --verbose)--quiet[Say nothing but errors]' \
+'-v[Say what is done]' \
+'--verbose[Say what is done]' \
+'-h[Print help (see more with '\''--help'\'')]' \
+'--help[Print help (see more with '\''--help'\'')]' \
+'-V[Print version]' \
+'--version[Print version]' \
+':name -- The election:_default' \
+'*::command -- The command and its arguments; no shell in between:_default' \
+&& ret=0
+;;
+(leader)
+_arguments "${_arguments_options[@]}" : \
+'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C]:URL:_default' \
+'--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
+'--watch[Print a line now and at every change, until interrupted]' \
+'--json[Answer in JSON]' \
+'(-v --verbose)-q[Say nothing but errors]' \
+'(-v --verbose)--quiet[Say nothing but errors]' \
+'-v[Say what is done]' \
+'--verbose[Say what is done]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+':name -- The election:_default' \
+&& ret=0
+;;
 (ls)
 _arguments "${_arguments_options[@]}" : \
 '--limit=[At most so many]:N:_default' \
@@ -256,6 +297,14 @@ _arguments "${_arguments_options[@]}" : \
 _arguments "${_arguments_options[@]}" : \
 && ret=0
 ;;
+(elect)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(leader)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
 (ls)
 _arguments "${_arguments_options[@]}" : \
 && ret=0
@@ -313,6 +362,8 @@ esac
 _fencepost_commands() {
     local commands; commands=(
 'run:Run a command while holding a lock' \
+'elect:Run a command only while leading; campaign again when the leadership is lost' \
+'leader:Show who leads' \
 'ls:List locks' \
 'show:Show who has a lock and who is in line' \
 'release:End somebody'\''s hold by force, or ask for it' \
@@ -347,10 +398,17 @@ _fencepost__subcmd__deadlocks_commands() {
     local commands; commands=()
     _describe -t commands 'fencepost deadlocks commands' commands "$@"
 }
+(( $+functions[_fencepost__subcmd__elect_commands] )) ||
+_fencepost__subcmd__elect_commands() {
+    local commands; commands=()
+    _describe -t commands 'fencepost elect commands' commands "$@"
+}
 (( $+functions[_fencepost__subcmd__help_commands] )) ||
 _fencepost__subcmd__help_commands() {
     local commands; commands=(
 'run:Run a command while holding a lock' \
+'elect:Run a command only while leading; campaign again when the leadership is lost' \
+'leader:Show who leads' \
 'ls:List locks' \
 'show:Show who has a lock and who is in line' \
 'release:End somebody'\''s hold by force, or ask for it' \
@@ -385,6 +443,11 @@ _fencepost__subcmd__help__subcmd__deadlocks_commands() {
     local commands; commands=()
     _describe -t commands 'fencepost help deadlocks commands' commands "$@"
 }
+(( $+functions[_fencepost__subcmd__help__subcmd__elect_commands] )) ||
+_fencepost__subcmd__help__subcmd__elect_commands() {
+    local commands; commands=()
+    _describe -t commands 'fencepost help elect commands' commands "$@"
+}
 (( $+functions[_fencepost__subcmd__help__subcmd__help_commands] )) ||
 _fencepost__subcmd__help__subcmd__help_commands() {
     local commands; commands=()
@@ -394,6 +457,11 @@ _fencepost__subcmd__help__subcmd__help_commands() {
 _fencepost__subcmd__help__subcmd__init_commands() {
     local commands; commands=()
     _describe -t commands 'fencepost help init commands' commands "$@"
+}
+(( $+functions[_fencepost__subcmd__help__subcmd__leader_commands] )) ||
+_fencepost__subcmd__help__subcmd__leader_commands() {
+    local commands; commands=()
+    _describe -t commands 'fencepost help leader commands' commands "$@"
 }
 (( $+functions[_fencepost__subcmd__help__subcmd__ls_commands] )) ||
 _fencepost__subcmd__help__subcmd__ls_commands() {
@@ -429,6 +497,11 @@ _fencepost__subcmd__help__subcmd__show_commands() {
 _fencepost__subcmd__init_commands() {
     local commands; commands=()
     _describe -t commands 'fencepost init commands' commands "$@"
+}
+(( $+functions[_fencepost__subcmd__leader_commands] )) ||
+_fencepost__subcmd__leader_commands() {
+    local commands; commands=()
+    _describe -t commands 'fencepost leader commands' commands "$@"
 }
 (( $+functions[_fencepost__subcmd__ls_commands] )) ||
 _fencepost__subcmd__ls_commands() {

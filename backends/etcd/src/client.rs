@@ -192,13 +192,7 @@ impl Client {
     }
 
     /// Asks until there is an answer or no time left. Every request of ours may run twice: see `steps`.
-    async fn ask<Q, A>(
-        &self,
-        path: &'static str,
-        request: Q,
-        streams: bool,
-        limit: Instant,
-    ) -> Result<Said<A>, Failure>
+    async fn ask<Q, A>(&self, path: &'static str, request: Q, streams: bool, limit: Instant) -> Result<Said<A>, Failure>
     where
         Q: Message + Clone + 'static,
         A: Message + Default + 'static,

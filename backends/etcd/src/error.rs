@@ -85,6 +85,8 @@ fn sense(code: Code, said: &str) -> (StoreErrorKind, &'static str, Sense) {
         Code::InvalidArgument | Code::Unimplemented | Code::OutOfRange | Code::FailedPrecondition => {
             refused(StoreErrorKind::Unsupported, "use etcd 3.4 or newer")
         }
-        _ => (StoreErrorKind::Unreachable, "check the address, and that a majority of the cluster is up", Sense::Passing),
+        _ => {
+            (StoreErrorKind::Unreachable, "check the address, and that a majority of the cluster is up", Sense::Passing)
+        }
     }
 }

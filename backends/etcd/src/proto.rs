@@ -324,9 +324,7 @@ impl RequestOp {
     }
 
     pub(crate) fn delete(key: &[u8]) -> Self {
-        Self {
-            request: Some(Request::Delete(DeleteRangeRequest { key: key.to_vec(), range_end: Vec::new() })),
-        }
+        Self { request: Some(Request::Delete(DeleteRangeRequest { key: key.to_vec(), range_end: Vec::new() })) }
     }
 }
 

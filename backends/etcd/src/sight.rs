@@ -84,8 +84,7 @@ impl Engine {
         let mut names: BTreeMap<LockName, u32> = BTreeMap::new();
         let spans = self.keys.listing(start);
         for (number, span) in spans.into_iter().enumerate() {
-            let range =
-                RangeRequest { key: span.from, range_end: span.to, keys_only: true, ..RangeRequest::default() };
+            let range = RangeRequest { key: span.from, range_end: span.to, keys_only: true, ..RangeRequest::default() };
             let found = self.client.range(range, limit).await?.kvs;
             for name in found.iter().filter_map(|kv| self.keys.name_of(&kv.key)) {
                 *names.entry(name).or_default() += u32::from(number == 0);
@@ -133,12 +132,7 @@ impl Engine {
     }
 
     /// Leaves a word with whoever holds it; another program's lock has nobody who would read it.
-    pub(crate) async fn ask(
-        &self,
-        name: &LockName,
-        request: &YieldRequest,
-        limit: Instant,
-    ) -> Result<Answer, Failure> {
+    pub(crate) async fn ask(&self, name: &LockName, request: &YieldRequest, limit: Instant) -> Result<Answer, Failure> {
         let holders = self.see(name, limit).await?.holders;
         let mut asked = Vec::new();
         for mut kv in holders {

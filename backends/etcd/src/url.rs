@@ -58,7 +58,13 @@ impl Settings {
                 "cert_file" => settings.cert_file = Some(value),
                 "key_file" => settings.key_file = Some(value),
                 "password_file" => password = Some(read_password(&value)?),
-                _ => return Err(Invalid::new("store", key, "settings are prefix, ca_file, cert_file, key_file, password_file")),
+                _ => {
+                    return Err(Invalid::new(
+                        "store",
+                        key,
+                        "settings are prefix, ca_file, cert_file, key_file, password_file",
+                    ));
+                }
             }
         }
         settings.check_files()?;

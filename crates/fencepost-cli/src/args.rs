@@ -36,6 +36,13 @@ The command finds in its environment:
 On loss the command's process group gets SIGTERM, and SIGKILL before the lease ends; then so does every process below
 it. Durations: 30s, 5m, 1h30m, 250ms; a bare number is seconds.";
 
+const ELECT_ENVIRONMENT: &str = "\
+The command finds in its environment what `run` gives it; FENCEPOST_TOKEN is the term, a fencing token to show to every
+resource that the leader writes to.
+
+On loss the command's process group gets SIGTERM, and SIGKILL before the lease ends: it is gone before another leads. Then
+we campaign again. When the command ends by itself we resign, and exit with its code.";
+
 /// Distributed locks with a fencing token on every lock.
 #[derive(Parser, Debug)]
 #[command(name = "fencepost", version, propagate_version = true, subcommand_required = true)]
@@ -73,6 +80,10 @@ pub(crate) struct Global {
 pub(crate) enum Command {
     /// Run a command while holding a lock
     Run(Run),
+    /// Run a command only while leading; campaign again when the leadership is lost
+    Elect(Elect),
+    /// Show who leads
+    Leader(Leader),
     /// List locks
     Ls(Ls),
     /// Show who has a lock and who is in line
@@ -149,6 +160,41 @@ pub(crate) struct Run {
     /// The command and its arguments; no shell in between
     #[arg(last = true, required = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = [ELECT_ENVIRONMENT, "\n\n", TABLE].concat())]
+#[command(override_usage = "fencepost elect [OPTIONS] <NAME> -- <CMD>...")]
+pub(crate) struct Elect {
+    /// What others see of the leader, such as its address
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    pub(crate) payload: String,
+    /// How long nobody leads after a crash; renewed at a third of it [default: 30s]
+    #[arg(long, value_name = "D", value_parser = parse_duration, allow_hyphen_values = true)]
+    pub(crate) ttl: Option<Duration>,
+    /// Who we are, for show and for errors [default: host:pid]
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) label: Option<String>,
+    /// What happens to the command when the leadership is lost
+    #[arg(long, value_enum, default_value = "term", value_name = "ACTION")]
+    pub(crate) on_lost: OnLost,
+    /// Time from SIGTERM to SIGKILL on loss, taken from the end of the lease [default: a tenth of the ttl]
+    #[arg(long, value_name = "D", value_parser = parse_duration, allow_hyphen_values = true)]
+    pub(crate) kill_after: Option<Duration>,
+    /// The election
+    pub(crate) name: String,
+    /// The command and its arguments; no shell in between
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Leader {
+    /// The election
+    pub(crate) name: String,
+    /// Print a line now and at every change, until interrupted
+    #[arg(long)]
+    pub(crate) watch: bool,
 }
 
 /// What happens to the command when the lock is lost.

@@ -10,6 +10,8 @@ impl ExitCode {
     pub(crate) const DONE: Self = Self(0);
     /// `check`: a newer token was granted.
     pub(crate) const STALE: Self = Self(1);
+    /// `leader`: nobody leads.
+    pub(crate) const NOBODY: Self = Self(1);
     /// `deadlocks`: there is one.
     pub(crate) const FOUND: Self = Self(1);
     pub(crate) const USAGE: Self = Self(2);
@@ -50,7 +52,7 @@ impl From<ExitCode> for std::process::ExitCode {
 pub(crate) const TABLE: &str = "\
 Exit codes:
   0     done
-  1     check: the token is stale; deadlocks: there is one
+  1     check: the token is stale; deadlocks: there is one; leader: nobody leads
   2     usage, a bad name or a bad ttl
   69    the store is unreachable, has no quorum, is quarantined or too slow
   75    run: the lock was not obtained (-E changes this code)
@@ -58,7 +60,7 @@ Exit codes:
   78    bad configuration
   80    run: the lock was lost while the command ran
   125   fencepost itself failed
-  126   run: the command cannot be executed
-  127   run: the command was not found
+  126   run, elect: the command cannot be executed
+  127   run, elect: the command was not found
   128+N ended by signal N
-  else  run: the command's own code";
+  else  run, elect: the command's own code";

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use fencepost::{AcquireError, Blocking, Grant, Guard, Lock, LossReason, Permit, ReleaseOutcome, StoreError};
+use fencepost::{AcquireError, Blocking, Election, Grant, Guard, Lock, LossReason, Permit, ReleaseOutcome, StoreError};
 
 /// A guard of any kind, and what its command is told of it.
 #[derive(Debug)]
@@ -21,18 +21,23 @@ pub(crate) enum Request {
     Exclusive(Lock),
     Shared(Lock),
     Permits(Lock<Vec<Permit>>),
+    Term(Election),
 }
 
 impl Request {
-    pub(crate) fn acquire(self) -> Result<Hold, AcquireError> {
+    pub(crate) fn acquire(&self) -> Result<Hold, AcquireError> {
         Ok(match self {
             Self::Exclusive(lock) => {
                 let guard = lock.acquire().block()?;
                 Hold { token: guard.token().to_string(), slot: None, guard: Box::new(guard) }
             }
             Self::Shared(lock) => {
-                let guard = lock.shared().acquire().block()?;
+                let guard = lock.clone().shared().acquire().block()?;
                 Hold { token: guard.token().to_string(), slot: None, guard: Box::new(guard) }
+            }
+            Self::Term(election) => {
+                let leadership = election.campaign().block()?;
+                Hold { token: leadership.term().to_string(), slot: None, guard: Box::new(leadership) }
             }
             Self::Permits(lock) => {
                 let guard = lock.acquire().block()?;

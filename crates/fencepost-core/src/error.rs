@@ -43,13 +43,13 @@ impl std::error::Error for Invalid {}
 #[non_exhaustive]
 pub enum AcquireError {
     /// Held by another for as long as you would wait, perhaps not at all.
-    #[error("{}", Busy { waited: *waited, holder: holder.as_ref() })]
+    #[error("{}", Busy { waited: *waited, holder: holder.as_deref() })]
     #[non_exhaustive]
     Busy {
         /// How long the call waited.
         waited: Duration,
         /// Who had it, as far as the store said.
-        holder: Option<Holder>,
+        holder: Option<Box<Holder>>,
     },
     /// The wait closed a cycle: the holder of each of these locks waits for the next. Only for an actor that asked for
     /// it ([`Actor::fail_on_deadlock`](crate::Actor::fail_on_deadlock)). Release what it holds, then try again.

@@ -110,6 +110,17 @@ pub struct Feed<T> {
 enum Source<T> {
     Ring(Arc<Ring<T>>),
     Pages(Pages<T>),
+    Endless(Endless<T>),
+}
+
+type Item<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
+type FetchItem<T> = Box<dyn Fn(Option<&T>) -> Item<T> + Send>;
+
+struct Endless<T> {
+    last: Option<T>,
+    /// Fetches the item after this one.
+    fetch: FetchItem<T>,
+    under_way: Item<T>,
 }
 
 type Page<T> = Result<(Vec<T>, bool), StoreError>;
@@ -130,6 +141,12 @@ impl<T: Clone> Feed<T> {
         Self { source: Source::Pages(Pages { ready: VecDeque::new(), fetch: Box::new(fetch), under_way }) }
     }
 
+    /// Items one by one, each fetched after the last; an error does not end them.
+    pub(crate) fn endless(fetch: impl Fn(Option<&T>) -> Item<T> + Send + 'static) -> Self {
+        let under_way = fetch(None);
+        Self { source: Source::Endless(Endless { last: None, fetch: Box::new(fetch), under_way }) }
+    }
+
     /// The next item; `None`: that was all.
     pub async fn next(&mut self) -> Option<Result<T, StoreError>> {
         poll_fn(|context| self.poll_item(context)).await
@@ -139,7 +156,19 @@ impl<T: Clone> Feed<T> {
         match &mut self.source {
             Source::Ring(ring) => ring.poll(context).map(|item| item.map(Ok)),
             Source::Pages(pages) => pages.poll(context),
+            Source::Endless(endless) => endless.poll(context).map(Some),
         }
+    }
+}
+
+impl<T: Clone> Endless<T> {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<T, StoreError>> {
+        let item = std::task::ready!(self.under_way.as_mut().poll(context));
+        if let Ok(item) = &item {
+            self.last = Some(item.clone());
+        }
+        self.under_way = (self.fetch)(self.last.as_ref());
+        Poll::Ready(item)
     }
 }
 

@@ -11,6 +11,7 @@ use crate::token::{FencingToken, SharedToken};
 /// - [`FencingToken`], exclusive;
 /// - [`SharedToken`], one of many readers;
 /// - `()`, exclusive and without a token to show;
+/// - [`Term`], leadership ([`Locks::election`](crate::Locks::election));
 /// - `BTreeMap<String, FencingToken>`, several names at once ([`Locks::all_of`](crate::Locks::all_of));
 /// - `Vec<Permit>`, some permits of a semaphore ([`Locks::semaphore`](crate::Locks::semaphore)).
 pub trait Grant: Clone + Send + Sync + Unpin + 'static + Kind {}
@@ -45,6 +46,24 @@ impl Single for () {
     const MODE: Mode = Mode::Exclusive;
     const FENCED: bool = false;
     fn from_token(_: FencingToken) -> Self {}
+}
+
+/// What a leader proves: a fencing token by its election name.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Term(FencingToken);
+
+impl Term {
+    /// The token to show to every resource that the leader writes to.
+    pub fn token(self) -> FencingToken {
+        self.0
+    }
+}
+
+impl Single for Term {
+    const MODE: Mode = Mode::Exclusive;
+    fn from_token(token: FencingToken) -> Self {
+        Self(token)
+    }
 }
 
 /// The tokens of several locks, by name.

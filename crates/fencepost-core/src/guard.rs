@@ -106,6 +106,11 @@ impl<G: Single> Guard<G> {
 }
 
 impl<G: Grant> Guard<G> {
+    /// What it proves.
+    pub(crate) fn grant(&self) -> &G {
+        &self.grant
+    }
+
     pub(crate) fn several(name: &str, shares: Vec<Share>, grant: G) -> Self {
         Self { shares: Shares::Several { name: name.into(), shares }, grant, votes: OnceLock::new() }
     }

@@ -7,6 +7,7 @@
 //! - `quorum`: the engine that acquires, renews and releases over one store or several;
 //! - `kinds`: how each kind of lock is made of claims on single names;
 //! - [`Connect`], [`Locks`], [`Lock`], [`Guard`]: what users see;
+//! - [`Election`], [`Leadership`]: the same for leaders;
 //! - [`fence`]: the check at the resource;
 //! - `clock`: time, real and virtual.
 
@@ -16,6 +17,7 @@ mod blocking;
 mod clock;
 mod connect;
 mod deadlock;
+mod election;
 mod error;
 mod event;
 pub mod fence;
@@ -38,12 +40,13 @@ pub use blocking::Blocking;
 #[cfg(feature = "test-util")]
 pub use clock::VirtualClock;
 pub use connect::Connect;
+pub use election::{Election, Leadership, Standing};
 pub use error::{
     AcquireError, Invalid, LossReason, Lost, NodeVote, ReleaseOutcome, RenewError, RunError, StoreError,
     StoreErrorKind, Vote,
 };
 pub use event::{Event, EventKind, Feed, Observer};
-pub use grant::{Grant, Permit, Single};
+pub use grant::{Grant, Permit, Single, Term};
 pub use guard::Guard;
 pub use lease::Lease;
 pub use lock::Lock;

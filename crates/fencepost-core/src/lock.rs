@@ -252,16 +252,15 @@ impl<G: Grant> Lock<G> {
     /// Dropped, it drops the work and schedules the release.
     pub async fn run<T, E>(&self, work: impl AsyncFnOnce(&Guard<G>) -> Result<T, E>) -> Result<T, RunError<E>> {
         let guard = self.acquire().await.map_err(RunError::Acquire)?;
-        let done = {
-            let (mut work, mut lost) = (pin!(work(&guard)), pin!(guard.lost()));
-            poll_fn(|context| match lost.as_mut().poll(context) {
-                Poll::Ready(why) => Poll::Ready(Err(RunError::Lost(why))),
-                Poll::Pending => work.as_mut().poll(context).map(|done| done.map_err(RunError::Work)),
-            })
-            .await
-        };
+        let done = working(&guard, work(&guard)).await;
         let _ = guard.release().await;
         done
+    }
+
+    /// Of an election: it has time, and leads until it resigns.
+    pub(crate) fn candidate(mut self, wait: Wait) -> Self {
+        (self.wait, self.max_hold) = (wait, None);
+        self
     }
 
     async fn acquire_within(&self, wait: Wait) -> Result<Guard<G>, AcquireError> {
@@ -352,6 +351,19 @@ impl<G: Grant> Lock<G> {
             _ => Ok(()),
         }
     }
+}
+
+/// The work, until it ends or the hold is lost, which is asked first at every poll.
+pub(crate) async fn working<G: Grant, T, E>(
+    guard: &Guard<G>,
+    work: impl Future<Output = Result<T, E>>,
+) -> Result<T, RunError<E>> {
+    let (mut work, mut lost) = (pin!(work), pin!(guard.lost()));
+    poll_fn(|context| match lost.as_mut().poll(context) {
+        Poll::Ready(why) => Poll::Ready(Err(RunError::Lost(why))),
+        Poll::Pending => work.as_mut().poll(context).map(|done| done.map_err(RunError::Work)),
+    })
+    .await
 }
 
 impl<G: Grant> Clone for Lock<G> {

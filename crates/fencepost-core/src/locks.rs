@@ -9,6 +9,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use crate::bell::Bell;
+use crate::election::{Candidacy, Election};
 use crate::error::{Invalid, RenewError, StoreError, StoreErrorKind};
 use crate::event::{Event, Feed};
 use crate::fence::FenceError;
@@ -16,7 +17,7 @@ use crate::grant::{Permit, Single};
 use crate::guard::Guard;
 use crate::kinds::{Names, Permits};
 use crate::lease::Lease;
-use crate::lock::Lock;
+use crate::lock::{Lock, Wait};
 use crate::name::{LockName, checked_note};
 use crate::quorum::Quorum;
 use crate::state::{Holder, LockState, YieldRequest};
@@ -103,6 +104,23 @@ impl Locks {
     /// ```
     pub fn semaphore(&self, name: impl Into<String>, permits: u32) -> Lock<Vec<Permit>> {
         Lock::new(self.quorum.clone(), &self.defaults, name.into(), Permits { all: permits, take: 1 })
+    }
+
+    /// The election with this name: whoever holds the lock of that name leads. [`Election`] has what differs from a lock.
+    ///
+    /// ```
+    /// # use fencepost_core::{Blocking, store};
+    /// # let locks = store::connect(|at| Ok(vec![store::Memory::new(at.clock)])).block()?;
+    /// let election = locks.election("scheduler").payload("10.0.0.7:8080");
+    /// let leadership = election.campaign().block()?;
+    /// let leader = election.leader().block()?.expect("we lead");
+    /// assert_eq!((leader.token, leader.payload.as_deref()), (Some(leadership.term()), Some("10.0.0.7:8080")));
+    /// leadership.resign().block()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn election(&self, name: impl Into<String>) -> Election {
+        let wait = self.defaults.wait.map_or(Wait::Forever, Wait::AtMost);
+        Lock::new(self.quorum.clone(), &self.defaults, name.into(), Candidacy::default()).candidate(wait)
     }
 
     /// Takes over a leaked lease by renewing it. It is borrowed, so that after `Unknown` you can try again.
@@ -203,7 +221,7 @@ impl Locks {
     }
 }
 
-fn checked(name: &str, operation: &'static str) -> Result<LockName, StoreError> {
+pub(crate) fn checked(name: &str, operation: &'static str) -> Result<LockName, StoreError> {
     LockName::new(name).map_err(|invalid| refused(&invalid, operation))
 }
 

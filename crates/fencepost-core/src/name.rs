@@ -90,6 +90,24 @@ pub(crate) fn checked_label(label: &str) -> Result<Arc<str>, Invalid> {
     checked("label", label, LABEL_BYTES_MAX)
 }
 
+/// Checks what a leader publishes. It may be empty.
+pub(crate) fn checked_payload(payload: &str) -> Result<Arc<str>, Invalid> {
+    checked("payload", payload, LABEL_BYTES_MAX)
+}
+
+/// What stands between a label and a payload: neither has such a character.
+const PAYLOAD: char = '\u{1f}';
+
+/// A label as stores keep it, with what its owner publishes.
+pub(crate) fn with_payload(label: Arc<str>, payload: &str) -> Arc<str> {
+    if payload.is_empty() { label } else { format!("{label}{PAYLOAD}{payload}").into() }
+}
+
+/// A label as stores keep it: the label, and what its owner publishes.
+pub(crate) fn without_payload(kept: &str) -> (&str, Option<&str>) {
+    kept.split_once(PAYLOAD).map_or((kept, None), |(label, payload)| (label, Some(payload)))
+}
+
 pub(crate) fn checked_note(note: &str) -> Result<Arc<str>, Invalid> {
     checked("note", note, LABEL_BYTES_MAX)
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::actor::ActorId;
 use crate::error::round;
+use crate::name::without_payload;
 use crate::token::FencingToken;
 
 /// A lock as its store sees it. No holder: it is free. Several holders: readers. Waiters in line order.
@@ -44,12 +45,16 @@ pub struct Holder {
     pub expires_in: Option<Duration>,
     /// On whose behalf, if they said so.
     pub actor: Option<ActorId>,
+    /// What a leader [publishes](crate::Election::payload).
+    pub payload: Option<String>,
 }
 
 impl Holder {
-    /// A holder of whom only the label is known.
-    pub fn new(label: impl Into<String>) -> Self {
-        Self { label: label.into(), token: None, shared: false, held_for: None, expires_in: None, actor: None }
+    /// A holder of whom only the label is known, as a store keeps it.
+    pub fn new(label: impl AsRef<str>) -> Self {
+        let (label, payload) = without_payload(label.as_ref());
+        let (label, payload) = (label.to_owned(), payload.map(ToOwned::to_owned));
+        Self { label, token: None, shared: false, held_for: None, expires_in: None, actor: None, payload }
     }
 }
 
@@ -113,8 +118,9 @@ pub struct Waiter {
 }
 
 impl Waiter {
-    /// One in line.
-    pub fn new(label: impl Into<String>, shared: bool, waited: Duration) -> Self {
-        Self { label: label.into(), shared, waited, actor: None }
+    /// One in line, with its label as a store keeps it.
+    pub fn new(label: impl AsRef<str>, shared: bool, waited: Duration) -> Self {
+        let (label, _) = without_payload(label.as_ref());
+        Self { label: label.to_owned(), shared, waited, actor: None }
     }
 }

@@ -13,9 +13,11 @@
 //! - [`sql`]: what goes wrong with databases, the same for each.
 //! - [`proxy`]: a wire to such a server that can be cut, slowed and made to lose what it carries.
 //! - [`process`]: this test program again, in a role; [`queue`]: a line of such processes, some of which are killed.
+//! - [`candidates`]: an election between such processes, whose leaders are killed.
 //! - [`steps`]: single steps on a store, without the engine.
 //! - [`poll`]: futures polled by hand; [`wait`]: for something to be so.
 
+pub mod candidates;
 pub mod cluster;
 pub mod contract;
 pub mod dice;

@@ -4,6 +4,7 @@
 
 use std::io::{BufRead, BufReader, Lines, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc::Sender;
 
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
@@ -16,7 +17,7 @@ const PLACE: &str = "FENCEPOST_TEST_PLACE";
 #[derive(Debug)]
 pub struct Other {
     process: Child,
-    said: Lines<BufReader<ChildStdout>>,
+    said: Option<Lines<BufReader<ChildStdout>>>,
     stdin: Option<ChildStdin>,
 }
 
@@ -30,7 +31,7 @@ impl Other {
         command.args(["--exact", "in_another_process", "--nocapture"]).env(ROLE, role).env(PLACE, place);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = command.spawn().expect("starts");
-        let said = BufReader::new(process.stdout.take().expect("piped")).lines();
+        let said = Some(BufReader::new(process.stdout.take().expect("piped")).lines());
         let stdin = process.stdin.take();
         Self { process, said, stdin }
     }
@@ -47,13 +48,22 @@ impl Other {
     pub fn says(&mut self, word: &str) -> String {
         // Whatever the test program itself prints may stand before it.
         let behind = |line: String| line.rsplit_once(word).map(|(_, behind)| behind.to_owned());
-        let heard = self.said.by_ref().map_while(Result::ok).find_map(behind);
+        let heard = self.said.iter_mut().flatten().map_while(Result::ok).find_map(behind);
         heard.unwrap_or_else(|| panic!("the other process ended before it said {word:?}"))
+    }
+
+    /// From now on every line that it says goes there, with its process id.
+    pub fn pass_on(&mut self, to: Sender<(u32, String)>) {
+        let (id, said) = (self.id(), self.said.take());
+        std::thread::spawn(move || {
+            let lines = said.into_iter().flatten().map_while(Result::ok);
+            lines.map_while(|line| to.send((id, line)).ok()).for_each(drop);
+        });
     }
 
     /// Everything that it still says until it ends.
     pub fn rest(&mut self) -> Vec<String> {
-        self.said.by_ref().map_while(Result::ok).collect()
+        self.said.iter_mut().flatten().map_while(Result::ok).collect()
     }
 
     /// Tells it to go on: its [`await_leave`] returns.

@@ -13,7 +13,7 @@ CREATE TABLE IF NOT EXISTS {holders} (
     owner CHAR(40) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     token BIGINT NOT NULL,
     shared TINYINT NOT NULL,
-    label VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
+    label VARCHAR(512) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
     since_us BIGINT NOT NULL,
     until_us BIGINT NOT NULL,
     attempt BIGINT NOT NULL,
@@ -31,7 +31,7 @@ CREATE TABLE IF NOT EXISTS {waiters} (
     owner CHAR(40) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     ticket BIGINT NOT NULL,
     shared TINYINT NOT NULL,
-    label VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
+    label VARCHAR(512) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
     since_us BIGINT NOT NULL,
     until_us BIGINT NOT NULL,
     -- How long a grant is kept that is handed over to it.

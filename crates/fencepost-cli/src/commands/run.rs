@@ -1,4 +1,4 @@
-//! `fencepost run`: lock, run, release.
+//! `fencepost run`: lock, run, release. And what `elect` shares with it.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant, SystemTime};
@@ -14,7 +14,7 @@ use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::held::{self, Held, OuterHold, Told};
 use crate::hold::{Hold, Request};
-use crate::output::say;
+use crate::output::{Output, say};
 use crate::report::{Outcome, Record, Report, ms};
 use crate::settings::{Settings, checked_name};
 
@@ -23,6 +23,9 @@ const LEAVE_MAX: Duration = Duration::from_secs(2);
 /// How long a lost lock may take to be given back: by then nobody counts on it.
 const GIVE_BACK_MAX: Duration = Duration::from_millis(500);
 
+/// Between two tries of a candidate whose store is away.
+const OUTAGE_PAUSE: Duration = Duration::from_secs(1);
+
 pub(crate) fn run(arguments: Run, mut settings: Settings) -> Result<ExitCode, Failure> {
     checked_name(&arguments.name)?;
     if let Some(ttl) = arguments.ttl {
@@ -30,7 +33,7 @@ pub(crate) fn run(arguments: Run, mut settings: Settings) -> Result<ExitCode, Fa
     }
     let report = arguments.report.as_deref().map(Report::prepare).transpose()?;
     let mut record = Record::new(&arguments.name);
-    let result = Session::open(&arguments, &settings, &mut record).and_then(Session::run);
+    let result = Session::open(&arguments, None, &settings, &mut record).and_then(Session::run);
     record.ended(&result);
     if let Some(Err(error)) = report.map(|report| report.write(&record)) {
         settings.output.note(&format!("cannot write the report: {error}"));
@@ -38,9 +41,11 @@ pub(crate) fn run(arguments: Run, mut settings: Settings) -> Result<ExitCode, Fa
     result
 }
 
-/// One `run`, connected.
-struct Session<'a> {
+/// One `run` or `elect`, connected.
+pub(super) struct Session<'a> {
     arguments: &'a Run,
+    /// Of a candidate: what it publishes when it leads.
+    payload: Option<&'a str>,
     settings: &'a Settings,
     record: &'a mut Record,
     clock: Clock,
@@ -52,7 +57,12 @@ struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    fn open(arguments: &'a Run, settings: &'a Settings, record: &'a mut Record) -> Result<Self, Failure> {
+    pub(super) fn open(
+        arguments: &'a Run,
+        payload: Option<&'a str>,
+        settings: &'a Settings,
+        record: &'a mut Record,
+    ) -> Result<Self, Failure> {
         let (sender, inbox) = channel();
         signals::listen(sender.clone()).map_err(|error| Failure::ours("cannot listen to signals", error))?;
         let clock = Clock::system().map_err(|error| Failure::ours("cannot start the clock", error))?;
@@ -62,17 +72,21 @@ impl<'a> Session<'a> {
         let locks = settings.connect().observer(watch).block()?;
         let (outer, actor) = (Held::from_environment(), held::actor());
         let actor = if arguments.fail_on_deadlock { actor.fail_on_deadlock() } else { actor };
-        Ok(Self { arguments, settings, record, clock, locks, sender, inbox, outer, actor })
+        Ok(Self { arguments, payload, settings, record, clock, locks, sender, inbox, outer, actor })
     }
 
-    fn run(mut self) -> Result<ExitCode, Failure> {
+    pub(super) fn run(mut self) -> Result<ExitCode, Failure> {
         let outer = match self.arguments.permits {
             Some(permits) => self.outer_permits(permits)?,
             None => self.outer.find(&self.arguments.name, &self.locks)?,
         };
         match outer {
             Some(outer) => self.run_inside(&outer),
-            None => self.run_alone(),
+            None => loop {
+                if let Some(code) = self.run_alone()? {
+                    return Ok(code);
+                }
+            },
         }
     }
 
@@ -108,7 +122,8 @@ impl<'a> Session<'a> {
         Ok(end.code)
     }
 
-    fn run_alone(&mut self) -> Result<ExitCode, Failure> {
+    /// `None`: the leadership was lost, and is to be campaigned for again.
+    fn run_alone(&mut self) -> Result<Option<ExitCode>, Failure> {
         let asked = Instant::now();
         let hold = self.obtain();
         self.record.waited(asked.elapsed());
@@ -132,12 +147,18 @@ impl<'a> Session<'a> {
             Ok(End { code, lost: None }) => {
                 self.record.outcome = Outcome::Ran;
                 self.release(hold);
-                Ok(code)
+                Ok(Some(code))
+            }
+            Ok(End { lost: Some(reason), .. }) if self.campaigns_again() => {
+                let name = &self.arguments.name;
+                self.settings.output.note(&format!("{name}: lost the leadership, campaigning again: {reason}"));
+                drop(hold);
+                Ok(None)
             }
             Ok(End { code, lost: Some(reason) }) => {
                 self.record.lost(reason);
                 self.give_back(hold);
-                self.lost(code, reason)
+                self.lost(code, reason).map(Some)
             }
             Err(failure) => {
                 self.release(hold);
@@ -146,12 +167,17 @@ impl<'a> Session<'a> {
         }
     }
 
+    fn campaigns_again(&self) -> bool {
+        self.payload.is_some() && self.arguments.on_lost != OnLost::Ignore
+    }
+
     fn obtain(&mut self) -> Result<Hold, Failure> {
         let request = self.request();
-        let sender = self.sender.clone();
+        let (sender, patient, output) = (self.sender.clone(), self.payload.is_some(), self.settings.output);
         let acquire = move || {
+            let answer = if patient { outlast_outages(&request, output) } else { request.acquire() };
             // After an interruption that took too long nobody waits for the answer.
-            let _ = sender.send(Message::Acquired(request.acquire()));
+            let _ = sender.send(Message::Acquired(answer));
         };
         let thread = std::thread::Builder::new().name("acquire".into()).spawn(acquire);
         thread.map_err(|error| Failure::ours("cannot start a thread", error))?;
@@ -173,6 +199,9 @@ impl<'a> Session<'a> {
 
     fn request(&self) -> Request {
         let Run { name, shared, permits, take, .. } = self.arguments;
+        if let Some(payload) = self.payload {
+            return Request::Term(self.with_settings(self.locks.election(name).payload(payload)));
+        }
         match *permits {
             Some(permits) => {
                 let semaphore = self.locks.semaphore(name, permits).take(take.unwrap_or(1));
@@ -233,6 +262,7 @@ impl<'a> Session<'a> {
                 invalid.field = "--kill-after";
                 invalid.value = humantime::format_duration(asked).to_string();
             }
+            ("payload", _) => invalid.field = "--payload",
             ("max_hold", _) => invalid.field = "--max-hold",
             ("permits", _) => invalid.field = "--permits",
             ("take", _) => invalid.field = "--take",
@@ -293,6 +323,22 @@ impl<'a> Session<'a> {
             return Ok(code);
         }
         Err(Failure::new(ExitCode::LOST, format!("{name} was lost, the command was ended: {reason}")))
+    }
+}
+
+/// A candidate has time: a store that is away for a while is asked again.
+fn outlast_outages(request: &Request, output: Output) -> Result<Hold, AcquireError> {
+    let mut told = false;
+    loop {
+        match request.acquire() {
+            Err(AcquireError::Store(error)) if error.is_retryable() => {
+                if !std::mem::replace(&mut told, true) {
+                    output.note(&format!("campaigning on: {error}"));
+                }
+                std::thread::sleep(OUTAGE_PAUSE);
+            }
+            answer => return answer,
+        }
     }
 }
 

@@ -23,6 +23,8 @@ pub(super) struct HolderData {
     held_for_ms: Option<u64>,
     expires_in_ms: Option<u64>,
     actor: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -53,6 +55,7 @@ impl From<&Holder> for HolderData {
             held_for_ms: holder.held_for.map(ms),
             expires_in_ms: holder.expires_in.map(ms),
             actor: holder.actor.map(|actor| actor.to_string()),
+            payload: holder.payload.clone(),
         }
     }
 }

@@ -3,6 +3,7 @@
 mod semaphore;
 mod several;
 mod single;
+mod term;
 mod together;
 
 use crate::error::AcquireError;

@@ -77,7 +77,7 @@ struct Seeker<'a> {
 /// What a look without waiting brought.
 enum Found {
     Slots(Slots),
-    Busy(Option<Holder>),
+    Busy(Option<Box<Holder>>),
 }
 
 impl Seeker<'_> {
@@ -129,7 +129,7 @@ impl Seeker<'_> {
         for (slot, state) in all(looks).await {
             match state?.holders.into_iter().next() {
                 None => free.push(slot),
-                Some(found) => holder = holder.or(Some(found)),
+                Some(found) => holder = holder.or(Some(Box::new(found))),
             }
         }
         let mut slots = Slots::new();
@@ -151,13 +151,13 @@ impl Seeker<'_> {
     }
 
     /// `Some`: somebody is at the gate.
-    async fn somebody_waits(&self) -> Result<Option<Option<Holder>>, AcquireError> {
+    async fn somebody_waits(&self) -> Result<Option<Option<Box<Holder>>>, AcquireError> {
         if self.lock.is_unfair() {
             return Ok(None);
         }
         let gate = self.see(LockName::gate(&self.lock.name)?).await?;
         let busy = !gate.holders.is_empty() || !gate.waiters.is_empty();
-        Ok(busy.then(|| gate.holders.into_iter().next()))
+        Ok(busy.then(|| gate.holders.into_iter().next().map(Box::new)))
     }
 
     /// In the lines of all slots at once, as the only one. `None`: the gate or a slot was lost meanwhile.

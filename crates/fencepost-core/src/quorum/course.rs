@@ -171,7 +171,10 @@ impl Course {
             _ => false,
         };
         if acquired.is_pending() && is_over && waits {
-            return Poll::Ready(Err(AcquireError::Busy { waited: Duration::ZERO, holder: self.holder() }));
+            return Poll::Ready(Err(AcquireError::Busy {
+                waited: Duration::ZERO,
+                holder: self.holder().map(Box::new),
+            }));
         }
         acquired
     }
@@ -344,7 +347,7 @@ impl Course {
     }
 
     /// On its way out, and nobody has confirmed it yet.
-    pub(super) fn is_leaving(&self) -> bool {
+    pub(crate) fn is_leaving(&self) -> bool {
         let (leave, stop) = {
             let inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
             (inbox.leave, inbox.stop)
@@ -358,7 +361,7 @@ impl Course {
     }
 
     /// It has ended, or is about to.
-    pub(super) fn is_past(&self) -> bool {
+    pub(crate) fn is_past(&self) -> bool {
         matches!(self.state().life.phase, Phase::Leaving(_) | Phase::Done(_))
     }
 
@@ -659,7 +662,7 @@ impl Course {
     }
 
     fn busy(&self, now: Moment, holder: Option<Holder>) -> AcquireError {
-        AcquireError::Busy { waited: self.terms.patience.waited(now), holder }
+        AcquireError::Busy { waited: self.terms.patience.waited(now), holder: holder.map(Box::new) }
     }
 
     fn set_alarm(self: &Arc<Self>, state: &mut State) {

@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use fencepost_core::{AcquireError, Blocking, EventKind, Locks};
+use fencepost_core::{Blocking, EventKind, Locks};
 
 use super::{Subject, ends_as_busy, long_ttl, wait_for};
 use crate::poll;

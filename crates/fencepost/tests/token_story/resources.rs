@@ -4,8 +4,8 @@ use std::any::Any;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use fencepost::{Blocking, FencingToken};
 use fencepost::fence::{self, Column, FenceError, RedisScript, Sql, Stale};
+use fencepost::{Blocking, FencingToken};
 use fencepost_testkit::etcd::Etcd;
 use fencepost_testkit::mariadb::MariaDb;
 use fencepost_testkit::postgres::Postgres;

@@ -1,0 +1,45 @@
+//! `fencepost elect`: a command that runs only while we lead.
+
+use fencepost::config::Setting;
+
+use super::run::Session;
+use crate::args::{Elect, Run};
+use crate::exit_code::ExitCode;
+use crate::failure::Failure;
+use crate::report::Record;
+use crate::settings::{Settings, checked_name};
+
+pub(crate) fn elect(arguments: Elect, mut settings: Settings) -> Result<ExitCode, Failure> {
+    checked_name(&arguments.name)?;
+    if let Some(ttl) = arguments.ttl {
+        settings.config.ttl = Setting::by_flag(ttl, "--ttl");
+    }
+    let (run, payload) = as_run(arguments);
+    let mut record = Record::new(&run.name);
+    Session::open(&run, Some(&payload), &settings, &mut record).and_then(Session::run)
+}
+
+/// The same as a `run` that waits for ever, and what the leader publishes.
+fn as_run(arguments: Elect) -> (Run, String) {
+    let Elect { payload, ttl, label, on_lost, kill_after, name, command } = arguments;
+    let run = Run {
+        wait: None,
+        no_wait: false,
+        shared: false,
+        permits: None,
+        take: None,
+        ttl,
+        label,
+        max_hold: None,
+        lock_delay: None,
+        fail_on_deadlock: false,
+        unfair: false,
+        on_lost,
+        kill_after,
+        conflict_exit_code: ExitCode::NOT_OBTAINED.0,
+        report: None,
+        name,
+        command,
+    };
+    (run, payload)
+}

@@ -1,0 +1,26 @@
+//! Leadership: one name, and what its leader publishes.
+
+use super::Kind;
+use crate::election::Candidacy;
+use crate::error::AcquireError;
+use crate::grant::{Single as _, Term};
+use crate::guard::Guard;
+use crate::lock::{Lock, Manner, Wait};
+use crate::name::{LockName, checked_payload, with_payload};
+use crate::share::Share;
+
+impl Kind for Term {
+    type Wanted = Candidacy;
+
+    async fn acquire(lock: &Lock<Self>, wait: Wait) -> Result<Guard<Self>, AcquireError> {
+        lock.check(wait)?;
+        let payload = checked_payload(&lock.wanted.payload)?;
+        let name = LockName::of_user(&lock.name)?;
+        let (mut claim, terms) = lock.claim(name, Manner::EXCLUSIVE, lock.patience(wait))?;
+        claim.label = with_payload(claim.label, &payload);
+        let share = Share::enter(&lock.quorum, claim, terms).await?;
+        lock.wanted.standing.leads(&share.course);
+        let term = Self::from_token(share.token());
+        Ok(Guard::single(share, term))
+    }
+}
