@@ -208,11 +208,12 @@ pub(crate) fn is_shared(kv: &KeyValue) -> bool {
 
 /// A claim as a holder.
 pub(crate) fn holder(kv: &KeyValue, wall: SystemTime) -> Holder {
-    let mut holder = Holder::new(FOREIGN);
+    let card = Card::read(&kv.value);
+    let mut holder = Holder::new(card.as_ref().map_or(FOREIGN, |card| &card.label));
     holder.token = token(kv.create_revision);
-    if let Some(card) = Card::read(&kv.value) {
+    if let Some(card) = card {
         holder.held_for = Some(age(&card, wall));
-        (holder.label, holder.shared, holder.actor) = (card.label, card.shared, card.actor.map(ActorId));
+        (holder.shared, holder.actor) = (card.shared, card.actor.map(ActorId));
     }
     holder
 }
