@@ -42,7 +42,7 @@ fn on_five_redis_servers_that_vote() {
     let servers: Vec<Server<Redis>> = (0..5).map(|_| Redis::new().start()).collect();
     let nodes: Vec<String> = servers.iter().map(Server::address).collect();
     let store = format!("redlock://{}", nodes.join(","));
-    fencepost::init(&*store).block().expect("a new cluster");
+    fencepost::init(&store).block().expect("a new cluster");
     leaders_are_killed(&store);
 }
 
@@ -67,13 +67,13 @@ fn on_etcd() {
 #[test]
 fn on_postgres() {
     let server = Postgres::new().start();
-    fencepost::init(&*server.url()).block().expect("tables");
+    fencepost::init(&server.url()).block().expect("tables");
     leaders_are_killed(&server.url());
 }
 
 #[test]
 fn on_mariadb() {
     let server = MariaDb::new().start();
-    fencepost::init(&*server.url()).block().expect("tables");
+    fencepost::init(&server.url()).block().expect("tables");
     leaders_are_killed(&server.url());
 }
