@@ -3,7 +3,7 @@
 //! A process of a contest is this program again, or a program of `peers/`. Both get the same words: the servers, how
 //! many tasks, the lock that all share (`own…`: the start of each task's own), how long to hold and how long to go on, in microseconds. They
 //! say `ready` when they are connected and warm, go on when their input ends, and tell afterwards of every turn: task,
-//! asked, from, until, done (nanoseconds of the monotonic clock) and token. A task whose last turn is not over some time
+//! asked, from, until, done (nanoseconds of the monotonic clock) and token; who can also tells the `ticket` of a token. A task whose last turn is not over some time
 //! after the end is `stuck` since it asked, and abandoned. Then their CPU time, and `end`.
 
 use std::collections::HashMap;
@@ -119,7 +119,7 @@ impl Running {
     /// Waits for the end and puts together what everyone tells.
     pub(crate) fn story(mut self, nodes: &Nodes) -> Outcome<Story> {
         let end = self.began + nanos(self.contest.length);
-        let (mut turns, mut stuck, mut client_cpu) = (Vec::new(), Vec::new(), 0);
+        let (mut turns, mut stuck, mut tickets, mut client_cpu) = (Vec::new(), Vec::new(), Vec::new(), 0);
         for (number, worker) in self.workers.iter_mut().enumerate() {
             loop {
                 let left = Duration::from_nanos(end.saturating_sub(now())) + self.contest.patience;
@@ -127,6 +127,7 @@ impl Running {
                 let words: Vec<&str> = line.split(' ').collect();
                 match words[..] {
                     ["end"] => break,
+                    ["ticket", token, ticket] => tickets.push((token.parse()?, ticket.parse()?)),
                     ["stuck", since] => stuck.push(since.parse()?),
                     ["cpu", used] => client_cpu += used.parse::<u64>()?,
                     [task, asked, from, until, done, token] => turns.push(Turn {
@@ -145,6 +146,7 @@ impl Running {
         turns.sort_unstable_by_key(|turn| turn.from);
         self.contest.hangs(&turns, &stuck, end)?;
         let mut story = self.contest.judge(&turns, end, client_cpu as f64, used, nodes.count())?;
+        story.inversions = per_thousand(inversions(tickets), turns.len());
         // They waited at least until the end.
         story.waits.extend(stuck.iter().map(|since| end.saturating_sub(*since)));
         Ok(story)
@@ -192,6 +194,8 @@ pub(crate) struct Story {
     pub(crate) server_cpu: f64,
     /// Commands per turn and node.
     pub(crate) commands: f64,
+    /// Of a thousand turns, so many came before that of a lower ticket.
+    pub(crate) inversions: f64,
 }
 
 impl Contest {
@@ -206,6 +210,7 @@ impl Contest {
             client_cpu: client_cpu / turns.len() as f64,
             server_cpu: used.cpu / turns.len() as f64,
             commands: used.sent / turns.len() as f64 / nodes as f64,
+            inversions: 0.0,
         };
         // What began after the end is the last turn of those who still waited then: it is checked, but not counted.
         let counted: Vec<&Turn> = turns.iter().filter(|turn| turn.from < end).collect();
@@ -249,6 +254,22 @@ impl Contest {
         }
         Ok(())
     }
+}
+
+/// Of those in line, given as token and ticket: how many were served before somebody with a lower ticket.
+fn inversions(mut served: Vec<(u64, u64)>) -> usize {
+    served.sort_unstable();
+    let mut lowest = u64::MAX;
+    let overtakes = |(_, ticket): &(u64, u64)| {
+        let overtook = *ticket > lowest;
+        lowest = lowest.min(*ticket);
+        overtook
+    };
+    served.iter().rev().copied().filter(overtakes).count()
+}
+
+fn per_thousand(count: usize, of: usize) -> f64 {
+    count as f64 * 1000.0 / of.max(1) as f64
 }
 
 fn nanos(span: Duration) -> u64 {
@@ -347,4 +368,17 @@ async fn keep(hold: Duration) -> Held {
         tokio::time::sleep(hold).await;
     }
     Held { from, until: now() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_inversion_is_a_turn_before_that_of_a_lower_ticket() {
+        assert_eq!(inversions(vec![(1, 10), (2, 20), (3, 30)]), 0);
+        assert_eq!(inversions(vec![(3, 30), (1, 20), (2, 10)]), 1);
+        assert_eq!(inversions(vec![(1, 30), (2, 20), (3, 10)]), 2);
+        assert_eq!(per_thousand(inversions(vec![(1, 20), (2, 10), (3, 30), (4, 40)]), 4), 250.0);
+    }
 }

@@ -38,3 +38,5 @@ pub(crate) const WAIT: Figure = Figure::less("a waiter's wait, p99 / p50", Unit:
     story.waits.percentile(99) / story.waits.percentile(50)
 });
 pub(crate) const JAIN: Figure = Figure::more("fairness (Jain index)", Unit::Number, |story| story.jain);
+pub(crate) const INVERSIONS: Figure =
+    Figure::less("inversions per 1,000 grants, by ticket", Unit::Number, |story| story.inversions);

@@ -80,7 +80,9 @@ impl Statements {
             let owners: Vec<String> = want.places.iter().map(Owner::expose).collect();
             all.push(places(3, format!("AND owner IN ({})", list(owners.iter().map(String::as_str)))));
             all.push(format!(
-                "SELECT 5, NULL, COUNT(*), 0, '', 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL \
+                "SELECT 5, NULL, COUNT(*), 0, '', \
+                 COALESCE((SELECT MAX(ticket) FROM {{waiters}} WHERE name = {name}), 0), \
+                 0, 0, 0, NULL, NULL, NULL, NULL, NULL \
                  FROM (SELECT 1 FROM {{waiters}} WHERE name = {name} LIMIT {COUNT_MAX}) AS places"
             ));
         }

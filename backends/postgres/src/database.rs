@@ -341,7 +341,8 @@ fn micros(moment: Moment) -> i64 {
 fn row(kind: RowKind, row: &Row) -> Result<fencepost_sql::Row, tokio_postgres::Error> {
     let empty = fencepost_sql::Row::empty(kind);
     match kind {
-        RowKind::Lock | RowKind::Count => Ok(fencepost_sql::Row { number: row.try_get(0)?, ..empty }),
+        RowKind::Lock => Ok(fencepost_sql::Row { number: row.try_get(0)?, ..empty }),
+        RowKind::Count => Ok(fencepost_sql::Row { number: row.try_get(0)?, since_us: row.try_get(1)?, ..empty }),
         RowKind::Revoked => Ok(fencepost_sql::Row { owner: row.try_get(0)?, ..empty }),
         RowKind::Holder | RowKind::Waiter | RowKind::AskedAbout => Ok(fencepost_sql::Row {
             kind,

@@ -63,7 +63,10 @@ impl Statements {
             ),
             line: fill(&format!("{PLACES} ORDER BY ticket, owner LIMIT $2")),
             places: fill(&format!("{PLACES} AND owner = ANY ($2)")),
-            count: fill("SELECT count(*) FROM (SELECT 1 FROM {waiters} WHERE name = $1 LIMIT 20000) AS places"),
+            count: fill(
+                "SELECT count(*), coalesce((SELECT max(ticket) FROM {waiters} WHERE name = $1), 0) \
+                 FROM (SELECT 1 FROM {waiters} WHERE name = $1 LIMIT 20000) AS places",
+            ),
             revoked: fill("SELECT owner FROM {revoked} WHERE name = $1 AND owner = $2"),
             put_holder: fill(include_str!("sql/put_holder.sql")),
             drop_holders: fill("DELETE FROM {holders} WHERE name = $1 AND owner = ANY ($2)"),

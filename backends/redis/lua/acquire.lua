@@ -1,7 +1,7 @@
 -- Takes the lock or joins the line. KEYS: 1 lock, 2 fence, 3 marker.
 -- ARGV: 1 the value `owner|token|tail`, 2 token, 3 ttl, 4 `mode|turn|unify|ticket|lease|kept_for|inbox|attempt`, where the turn is
--- L in line, A after others, O overtake.
--- Replies: 1 granted as proposed; {1, token} granted before, extended; {0, value (a reader's after a ~), last, PTTL} held;
+-- L in line (a ticket of 0: the next one), A after others, O overtake.
+-- Replies: 1 granted as proposed; {1, token} granted before, extended; {0, value (a reader's after a ~), last, PTTL, its ticket if it is in line} held;
 -- {2, last, now} stale; {3} line full; -1 not trusted.
 local left = redis.call('PTTL', KEYS[3])
 if left < 0 then return -1 end

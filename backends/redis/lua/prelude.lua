@@ -138,7 +138,7 @@ local function mark()
   end
 end
 
--- Joins the line or keeps the place. False: the line is full.
+-- Joins the line or keeps the place; the ticket 0 is for the next one, behind all in line. False: the line is full.
 local function join(owner, ticket, lease, kept_for, inbox, attempt, mode, tail)
   local old = call('GET', waiter_key(owner))
   if old then
@@ -146,6 +146,10 @@ local function join(owner, ticket, lease, kept_for, inbox, attempt, mode, tail)
     if seen > tonumber(attempt) then attempt = digits(seen) end
   elseif call('ZCARD', line) >= 10000 then
     return false
+  end
+  if ticket == '0' then
+    local tail = call('ZREVRANGE', line, 0, 0, 'WITHSCORES')
+    ticket = digits(math.max(now, tail[2] and tonumber(tail[2]) + 1 or 0))
   end
   call('ZADD', line, 'NX', ticket, owner)
   call('SET', waiter_key(owner), inbox .. '|' .. attempt .. '|' .. kept_for .. '|' .. mode .. '|' .. tail, 'PX', lease)
@@ -200,7 +204,7 @@ local function acquire(value, token, ttl, rest)
   local first = not head or turn == 'O'
   if not first and turn == 'L' then
     local number = tonumber(ticket)
-    first = number < head_ticket or (number == head_ticket and owner <= head)
+    first = owner == head or (number > 0 and (number < head_ticket or (number == head_ticket and owner < head)))
   end
   if first and admits(mode) then
     leave_line(owner)
@@ -215,12 +219,14 @@ local function acquire(value, token, ttl, rest)
     end
     return 1
   end
+  local place
   if turn == 'L' then
     if not join(owner, ticket, lease, kept_for, inbox, attempt, mode, tail) then return {3} end
     -- The lock may be free, its holder gone without a release: whoever asks wakes the line.
+    place = digits(tonumber(call('ZSCORE', line, owner)))
     hand_over(token)
   end
   local shown = v or ''
   if v == '~' then shown = '~' .. readers[1] end
-  return {0, shown, digits(last), v and call('PTTL', KEYS[1]) or 0}
+  return {0, shown, digits(last), v and call('PTTL', KEYS[1]) or 0, place}
 end

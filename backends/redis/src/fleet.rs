@@ -272,6 +272,7 @@ impl Fleet {
             Step::Acquire { claim, .. } if claim.fenced => {
                 return reply.answer(Ok(Answer::Stale { last: None, clock }));
             }
+            Step::AcquireAll { .. } => return reply.answer(Ok(Answer::Stale { last: None, clock })),
             Step::Release { then: Some(_), .. } => {
                 let message = "the master has changed before it was sent";
                 return reply.answer(Err(Trouble::new(StoreErrorKind::Unreachable, message)));
@@ -428,8 +429,9 @@ impl FleetNode {
 
 impl Store for FleetNode {
     fn abilities(&self) -> Abilities {
+        let one = abilities(&self.fleet.common.keys, self.largest_ttl);
         // The locks of a cluster are at different servers.
-        Abilities { together: false, ..abilities(&self.fleet.common.keys, self.largest_ttl) }
+        Abilities { together: one.together && !self.fleet.is_cluster(), ..one }
     }
 
     fn label(&self) -> String {

@@ -65,7 +65,7 @@ impl Replicas {
             Some(Read::Answer(Answer::Relayed { freed, then }))
                 if !enough && matches!(*then, Answer::Granted { .. }) =>
             {
-                let then = Box::new(Answer::Held { holder: None, last: None });
+                let then = Box::new(Answer::Held { holder: None, last: None, ticket: None });
                 reply.answer(Ok(Answer::Relayed { freed, then }));
             }
             _ => link.complete(Waiting::Step { step, meaning, reply, again }, said),

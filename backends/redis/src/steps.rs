@@ -114,15 +114,15 @@ fn actor_of(attempt: &str) -> Option<ActorId> {
 
 /// When it got what it is about to get, in milliseconds of the node's clock.
 pub(crate) fn since(claim: &Claim, clock: FencingToken) -> u64 {
-    ms(claim.place().map_or(clock, |place| place.ticket.max(clock)))
+    ms(claim.place().and_then(|place| place.ticket).map_or(clock, |ticket| ticket.max(clock)))
 }
 
-/// Turn, ticket, lease, and how long a grant is kept that is handed over.
+/// Turn, ticket (0: the node gives one), lease, and how long a grant is kept that is handed over.
 fn place(claim: &Claim) -> (&'static str, u64, u64, u64) {
     match claim.turn {
         Turn::InLine(place) => {
             let lease = millis(place.lease).max(1);
-            ("L", place.ticket.as_u64(), lease, lease.saturating_add(millis(claim.delay)))
+            ("L", place.ticket.map_or(0, FencingToken::as_u64), lease, lease.saturating_add(millis(claim.delay)))
         }
         Turn::AfterOthers => ("A", 0, 0, 0),
         Turn::Overtake => ("O", 0, 0, 0),
@@ -286,7 +286,7 @@ pub(crate) fn read(meaning: Meaning, name: &str, reply: &Value) -> Read {
         }
         (Meaning::Acquire(token), Value::Number(1) | Value::Text(_)) => Read::Answer(Answer::Granted { token }),
         (Meaning::Acquire(_), Value::Number(0) | Value::Null) => {
-            Read::Answer(Answer::Held { holder: None, last: None })
+            Read::Answer(Answer::Held { holder: None, last: None, ticket: None })
         }
         (Meaning::Acquire(_), Value::Array(parts)) => acquired(parts).unwrap_or_else(odd),
         (Meaning::Renew, Value::Number(1)) => Read::Answer(Answer::Kept),
@@ -337,7 +337,8 @@ fn acquired(parts: &[Value]) -> Option<Read> {
         0 => {
             let value = parts.get(1)?.text()?;
             let holder = (!value.is_empty()).then(|| holder(&value, parts.get(3).and_then(Value::number), None));
-            Some(Read::Answer(Answer::Held { holder, last: FencingToken::from_number(token(2)?) }))
+            let ticket = token(4).and_then(FencingToken::from_number);
+            Some(Read::Answer(Answer::Held { holder, last: FencingToken::from_number(token(2)?), ticket }))
         }
         2 => {
             let clock = FencingToken::from_number(token(2)?)?;

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use common::{KEEPS_EVERYTHING, PATIENCE, Place, fence, is_clean, once_reachable, until, until_heard, value};
+use common::{
+    KEEPS_EVERYTHING, PATIENCE, Place, fence, is_clean, once_reachable, scripts_run, until, until_heard, value,
+};
 use fencepost_core::{Blocking, EventKind, FencingToken, Guard, Locks, ReleaseOutcome};
 use fencepost_testkit::contract::{Subject, wait_for};
 use fencepost_testkit::poll;
@@ -227,13 +229,6 @@ fn a_link_that_fell_silent_is_replaced() {
     assert!(guard.is_held());
     guard.release().block().expect("released");
     assert!(value(&place.servers[0], "x").is_none());
-}
-
-/// How many scripts a server has run.
-fn scripts_run(server: &Server<Redis>) -> u64 {
-    let stats = server.ask(&["INFO", "commandstats"]);
-    let calls = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
-    calls.map_or(0, |calls| calls.split(',').next().expect("a number").parse().expect("a number"))
 }
 
 #[test]

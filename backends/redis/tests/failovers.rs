@@ -142,3 +142,50 @@ fn work_goes_on_over_ten_failovers_of_a_cluster_and_tokens_rise() {
         },
     );
 }
+
+/// Nobody who waits is told of a failover: it is ridden out, in every request that such an acquisition is made of.
+#[test]
+fn who_waits_for_permits_or_several_names_rides_out_failovers_behind_sentinels() {
+    const FAILOVERS: usize = 6;
+    let mut set = Sentinels::start();
+    let rest = format!("//{}", set.place());
+    let connect = || fencepost_redis::connect("redis+sentinel", &rest).block().expect("it is up");
+    let clients: Vec<Locks> = (0..6).map(|_| connect()).collect();
+    let (work, failures) = (Work::new(), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        let ended = Ended(&work);
+        for (number, locks) in clients.iter().enumerate() {
+            let (work, failures) = (&work, &failures);
+            scope.spawn(move || {
+                while !work.stop.load(Ordering::SeqCst) {
+                    let answer = match number % 3 {
+                        0 => locks.semaphore("s", 2).ttl(TTL).wait_at_most(PATIENCE).acquire().block().map(drop),
+                        1 => {
+                            locks.semaphore("s", 2).take(2).ttl(TTL).wait_at_most(PATIENCE).acquire().block().map(drop)
+                        }
+                        _ => locks.all_of(["a", "b"]).ttl(TTL).wait_at_most(PATIENCE).acquire().block().map(drop),
+                    };
+                    match answer {
+                        Ok(()) => drop(work.grants.fetch_add(1, Ordering::SeqCst)),
+                        Err(error) => failures.lock().expect("no panic").push(format!("client {number}: {error}")),
+                    }
+                }
+            });
+        }
+        work.until_it_goes_on();
+        for number in 0..FAILOVERS {
+            let before = set.master();
+            if number % 3 == 1 {
+                set.servers[before].kill();
+                set.until_moved_from(before);
+                set.servers[before].restart();
+            } else {
+                set.fail_over();
+            }
+            set.until_whole();
+            work.until_it_goes_on();
+        }
+        drop(ended);
+    });
+    assert_eq!(failures.into_inner().expect("no panic"), Vec::<String>::new());
+}

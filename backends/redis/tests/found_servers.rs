@@ -6,7 +6,7 @@ mod common;
 use std::pin::pin;
 use std::time::Duration;
 
-use common::{fence, is_clean, once_reachable, trouble, until, value};
+use common::{PATIENCE, fence, is_clean, once_reachable, scripts_run, trouble, until, value};
 use fencepost_core::{AcquireError, Blocking, Locks, StoreError, StoreErrorKind};
 use fencepost_testkit::cluster::Cluster;
 use fencepost_testkit::poll;
@@ -138,6 +138,28 @@ fn a_master_that_became_a_replica_is_left_at_once() {
     let guard = once_reachable(|| locks.lock("x").ttl(TTL).acquire().block()).expect("free at the new master");
     assert!(set.master() != old && value(&set.servers[set.master()], "x").is_some());
     guard.release().block().expect("released");
+}
+
+/// One server has them all. What was not sent to the old master is proposed anew to the next.
+#[test]
+fn behind_sentinels_several_free_names_are_one_script() {
+    let set = Sentinels::start();
+    let locks = connect("redis+sentinel", &format!("//{}", set.place()));
+    for round in 0..2 {
+        let names: Vec<String> = (0..20).map(|number| format!("name {number}")).collect();
+        // By now the link is up, and every script is known.
+        for _ in 0..2 {
+            let lock = locks.all_of(["linked", "too"]).ttl(TTL).wait_at_most(PATIENCE);
+            lock.acquire().block().expect("free").release().block().expect("released");
+        }
+        let before = scripts_run(&set.servers[set.master()]);
+        let all = locks.all_of(names.clone()).ttl(TTL).acquire().block().expect("free");
+        assert_eq!(scripts_run(&set.servers[set.master()]) - before, 1, "round {round}");
+        assert_eq!(all.tokens().len(), names.len());
+        all.release().block().expect("released");
+        set.fail_over();
+        set.until_whole();
+    }
 }
 
 #[test]

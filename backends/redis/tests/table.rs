@@ -20,10 +20,10 @@ const STEPS: u64 = 40;
 fn essence(answer: Result<Answer, Trouble>) -> String {
     match answer {
         Ok(Answer::Granted { token }) => format!("granted {token}"),
-        Ok(Answer::Held { holder, last }) => {
+        Ok(Answer::Held { holder, last, ticket }) => {
             // Of several readers any may be named.
             let holder = holder.map(|holder| holder.token.filter(|_| !holder.shared));
-            format!("held by {holder:?}, last {last:?}")
+            format!("held by {holder:?}, last {last:?}, in line {}", ticket.is_some())
         }
         Ok(Answer::Stale { last, .. }) => format!("stale, last {last:?}"),
         Ok(Answer::Relayed { freed, then }) => format!("relayed {freed}, {}", essence(Ok(*then))),
@@ -67,7 +67,9 @@ impl Play {
         let name = LockName::new(format!("play {seed}")).expect("valid");
         let base = FencingToken::at(clock.wall()).plus(Duration::from_secs(2));
         let claims = (0..4).map(|number| {
-            let place = Place { ticket: base.offset(dice.below(5)), lease: Duration::from_secs(60) };
+            // Some leave it to the node, and come behind all that are there.
+            let ticket = dice.per_mille(600).then(|| base.offset(dice.below(5)));
+            let place = Place { ticket, lease: Duration::from_secs(60) };
             Arc::new(Claim {
                 name: name.clone(),
                 owner: Owner::random().expect("random bytes"),

@@ -124,6 +124,11 @@ impl Shelf for SqlShelf<'_> {
         Ok(self.waiters(1)?.pop())
     }
 
+    fn tail(&mut self) -> rusqlite::Result<Option<FencingToken>> {
+        let mut statement = self.connection.prepare_cached(include_str!("sql/tail.sql"))?;
+        statement.query_row(named_params! { ":name": self.name.as_str() }, |row| token(row, 0)).optional()
+    }
+
     fn waiter(&mut self, owner: &Owner) -> rusqlite::Result<Option<Queued>> {
         let params = named_params! { ":name": self.name.as_str(), ":owner": owner.expose() };
         self.connection.prepare_cached(include_str!("sql/waiter.sql"))?.query_row(params, queued).optional()

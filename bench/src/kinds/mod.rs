@@ -20,7 +20,7 @@ pub(crate) use blpop::BLPOP;
 pub(crate) use distributed_lock::DISTRIBUTED_LOCK;
 pub(crate) use floor::FLOOR;
 pub(crate) use foreign::{POTTERY, REDIS_PY, REDLOCK_4, REDLOCK_5, install};
-pub(crate) use ours::{OURS, PLAIN};
+pub(crate) use ours::{HEARD, OURS, PLAIN};
 pub(crate) use redis_lock::REDIS_LOCK;
 pub(crate) use rslock::RSLOCK;
 
@@ -28,7 +28,7 @@ pub(crate) use rslock::RSLOCK;
 const TTL: Duration = Duration::from_secs(30);
 
 /// Those that this program can be.
-const ALL: &[&Kind] = &[&FLOOR, &OURS, &PLAIN, &RSLOCK, &REDIS_LOCK, &DISTRIBUTED_LOCK, &BLPOP];
+const ALL: &[&Kind] = &[&FLOOR, &OURS, &PLAIN, &HEARD, &RSLOCK, &REDIS_LOCK, &DISTRIBUTED_LOCK, &BLPOP];
 
 /// A kind of lock.
 pub(crate) struct Kind {

@@ -1,8 +1,9 @@
-//! Fencepost, with and without a fencing token.
+//! Fencepost, with and without a fencing token, and listened to.
 
 use std::time::Duration;
 
-use fencepost::{Blocking, Lock, Locks, connect};
+use fencepost::{Blocking, Event, EventKind, Feed, Lock, Locks, connect};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::{Contender, Kind, TTL, runtime};
 use crate::Outcome;
@@ -12,6 +13,13 @@ use crate::nodes::url_of;
 pub(crate) const OURS: Kind = Kind { name: "ours", fenced: true, sets: false, program: None, run };
 pub(crate) const PLAIN: Kind =
     Kind { name: "ours without a token", fenced: false, sets: true, program: None, run: run_plain };
+
+/// It tells the ticket of every turn, from the events; that costs a little, so nothing else is measured with it.
+pub(crate) const HEARD: Kind =
+    Kind { name: "ours, listened to", fenced: true, sets: false, program: None, run: run_heard };
+
+/// Events come a moment after the turns.
+const EVENTS_WITHIN: Duration = Duration::from_secs(5);
 
 fn locks(task: &Task) -> Outcome<Locks> {
     // Far beyond what a crowded machine needs: what is measured is speed, not patience.
@@ -33,6 +41,46 @@ impl Contender for Ours {
         guard.release().await?;
         Ok((held, token.as_u64()))
     }
+}
+
+fn run_heard(task: &Task) -> Outcome<()> {
+    let (runtime, locks) = (runtime()?, locks(task)?);
+    let (tell, mut told) = unbounded_channel();
+    runtime.spawn(listen(locks.events(), tell));
+    let enter = async |name: String| Ok(Ours(locks.lock(name).wait_forever()));
+    perform(task, |task| {
+        runtime.block_on(async {
+            let mut lines = all_turns(task, enter).await?;
+            let turns = lines.iter().filter(|line| !line.starts_with("stuck")).count();
+            let tickets = tokio::time::timeout(EVENTS_WITHIN, tickets(&mut told, turns));
+            lines.extend(tickets.await.map_err(|_| "some turns were not among the events")??);
+            Ok(lines)
+        })
+    })
+}
+
+/// Token and ticket of every turn; the events of a turn that was abandoned are left over.
+async fn listen(mut events: Feed<Event>, tell: UnboundedSender<Outcome<(u64, Option<u64>)>>) {
+    while let Some(event) = events.next().await {
+        let turn = match event.map(|event| event.kind) {
+            Ok(EventKind::Acquired { token, ticket, .. }) => Ok((token.as_u64(), ticket.map(|ticket| ticket.as_u64()))),
+            Ok(EventKind::Missed { events, .. }) => Err(format!("{events} events were missed").into()),
+            Ok(_) => continue,
+            Err(error) => Err(error.into()),
+        };
+        if tell.send(turn).is_err() {
+            return;
+        }
+    }
+}
+
+async fn tickets(told: &mut UnboundedReceiver<Outcome<(u64, Option<u64>)>>, turns: usize) -> Outcome<Vec<String>> {
+    let mut lines = Vec::new();
+    for _ in 0..turns {
+        let (token, ticket) = told.recv().await.ok_or("the events have ended")??;
+        lines.extend(ticket.map(|ticket| format!("ticket {token} {ticket}")));
+    }
+    Ok(lines)
 }
 
 fn run_plain(task: &Task) -> Outcome<()> {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::Outcome;
 use crate::contest::{Contest, Story};
-use crate::figures::{CLIENT, COMMANDS, Figure, GAP, GAP_99, JAIN, OTHERS, RATE, SERVER, WAIT};
-use crate::kinds::{BLPOP, Kind, OURS, RSLOCK};
+use crate::figures::{CLIENT, COMMANDS, Figure, GAP, GAP_99, INVERSIONS, JAIN, OTHERS, RATE, SERVER, WAIT};
+use crate::kinds::{BLPOP, HEARD, Kind, OURS, RSLOCK};
 use crate::nodes::Nodes;
 use crate::runner::{Goal, Readings, Row, Workload, no_work};
 
@@ -125,6 +125,33 @@ pub(crate) const LONG: Workload = Workload {
             let (waiters, processes) = LONG_SHAPE;
             let story = Contest::contended(&OURS, processes, waiters, Duration::from_secs(60)).run(&nodes)?;
             note(readings, OURS.name, LONG_SHAPE, &story);
+            Ok(())
+        }))
+    },
+    work: no_work,
+};
+
+/// How long each of them lasts: some hundred grants a second.
+const COUNTED: Duration = Duration::from_secs(4);
+
+pub(crate) const INVERTED: Workload = Workload {
+    name: "inversions-redlock",
+    about: "How often somebody in line is served before another with a lower ticket, of 1,000 grants: five servers that vote \
+            keep a line each. Beside it one server, whose line is one.",
+    rounds: 5,
+    rows: || {
+        let row = |who: &str, shape| Row::new(name(who, shape, &INVERSIONS), INVERSIONS.unit);
+        SHAPES.into_iter().flat_map(|shape| [row(OURS.name, shape), row(ON_ONE, shape)]).collect()
+    },
+    prepare: |_| {
+        let (five, one) = (Nodes::start(5, "")?, Nodes::start(1, "")?);
+        Ok(Box::new(move |readings: &mut Readings| {
+            for shape @ (waiters, processes) in SHAPES {
+                for (who, nodes) in [(OURS.name, &five), (ON_ONE, &one)] {
+                    let story = Contest::contended(&HEARD, processes, waiters, COUNTED).run(nodes)?;
+                    readings.note(name(who, shape, &INVERSIONS), story.inversions);
+                }
+            }
             Ok(())
         }))
     },

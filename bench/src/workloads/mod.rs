@@ -26,6 +26,7 @@ pub(crate) const ALL: &[Workload] = &[
     contended::ONE,
     contended::FIVE,
     contended::LONG,
+    contended::INVERTED,
     faults::WORKLOAD,
     postgres::WORKLOAD,
     mysql::WORKLOAD,

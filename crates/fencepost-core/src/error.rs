@@ -219,6 +219,11 @@ impl StoreError {
         Self { kind, operation, message: message.into(), votes: Vec::new() }
     }
 
+    /// Nobody said anything.
+    pub(crate) fn no_answer(operation: &'static str) -> Self {
+        Self::new(StoreErrorKind::TooSlow, operation, "no answer in time")
+    }
+
     /// Trying again later may help: decided per kind, never "all temporary".
     pub fn is_retryable(&self) -> bool {
         matches!(self.kind, StoreErrorKind::Unreachable | StoreErrorKind::TooSlow | StoreErrorKind::Quarantined { .. })
@@ -272,6 +277,11 @@ impl StoreErrorKind {
     /// It may have happened. False for certain refusals.
     pub fn outcome_unknown(&self) -> bool {
         matches!(self, Self::Unreachable | Self::TooSlow | Self::Unexpected)
+    }
+
+    /// An outage: whoever waits sits it out for a while.
+    pub(crate) fn passes(&self) -> bool {
+        matches!(self, Self::Unreachable | Self::TooSlow)
     }
 }
 

@@ -46,9 +46,9 @@ pub enum EventKind {
         token: FencingToken,
         /// Until validity ends.
         remaining: Duration,
-        /// Its place in line: when it arrived on the store's clock; `None` if it did not wait in line. Grants follow
-        /// tokens and the line follows tickets, so whoever collects these counts the *inversions* of a lock: of two that
-        /// waited, one with the lower ticket and the higher token was overtaken. Nodes that vote allow it, see
+        /// Its place in line, about when it arrived on the store's clock; `None` if the store did not put it in line.
+        /// Grants follow tokens and the line follows tickets, so whoever collects these counts the *inversions* of a lock:
+        /// of two that waited, one with the lower ticket and the higher token was overtaken. Nodes that vote allow it, see
         /// [`Lock::acquire`](crate::Lock::acquire).
         ticket: Option<FencingToken>,
     },

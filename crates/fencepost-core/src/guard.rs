@@ -79,7 +79,7 @@ impl<G: Single> Guard<G> {
             delay: lease.delay,
         };
         let terms = Terms {
-            patience: Patience::None,
+            patience: Patience::None { by: None },
             margin: lease.ttl / 10,
             max_hold: Some(MAX_HOLD),
             automatic: true,

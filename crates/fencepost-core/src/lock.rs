@@ -216,9 +216,9 @@ impl<G: Grant> Lock<G> {
 
     /// Waits in line, as long as told. How a hold can be lost is said at [`Guard`].
     ///
-    /// Tickets are the time of arrival on the store's clock, as each client knows it: one store serves them in order, and
-    /// two claims swap places only if they arrive within what the clients' clocks are off. Nodes that vote keep a line
-    /// each; a claim that has not reached a majority of them yet may be overtaken
+    /// One store serves claims in the order in which they reach it. Of one process the first is in line there; those behind
+    /// it stand for the time of their arrival, as the process knows the store's clock. Nodes that vote keep a line each, by
+    /// the time of arrival; a claim that has not reached a majority of them yet may be overtaken
     /// ([`Acquired`](crate::EventKind::Acquired) tells the ticket).
     ///
     /// # Cancel safety
@@ -231,6 +231,7 @@ impl<G: Grant> Lock<G> {
     }
 
     /// Never waits for another owner. `Ok(None)`: somebody else has it, or is in line. Busy is an answer, not an error.
+    /// All requests for several names or permits together have the time of one answer; of three, where nodes vote.
     ///
     /// # Cancel safety
     /// Dropped, a grant on its way is given back.
@@ -271,10 +272,16 @@ impl<G: Grant> Lock<G> {
     pub(crate) fn patience(&self, wait: Wait) -> Patience {
         let now = self.quorum.clock.now();
         match wait {
-            Wait::AtMost(wait) if wait.is_zero() => Patience::None,
+            Wait::AtMost(wait) if wait.is_zero() => Patience::None { by: None },
             Wait::AtMost(wait) => Patience::Until { began: now, end: now.plus(wait) },
             Wait::Forever => Patience::Endless { began: now },
         }
+    }
+
+    /// The same for a kind that sends several requests: one time for all of them.
+    pub(crate) fn patience_for_several(&self, wait: Wait) -> Patience {
+        let by = self.quorum.clock.now().plus(self.quorum.answers_within(self.ttl));
+        self.patience(wait).or_by(by)
     }
 
     /// A claim on one name, by the settings of this lock.
@@ -289,7 +296,7 @@ impl<G: Grant> Lock<G> {
         let turn = match patience {
             _ if (self.unfair && !manner.in_order) || !manner.fenced => Turn::Overtake,
             Patience::Until { .. } | Patience::Endless { .. } if self.quorum.abilities.wakes() => {
-                Turn::InLine(Place { ticket: self.quorum.clock_guess(), lease: self.quorum.waiter_lease(self.ttl) })
+                Turn::InLine(Place { ticket: self.quorum.ticket(), lease: self.quorum.waiter_lease(self.ttl) })
             }
             _ => Turn::AfterOthers,
         };
@@ -307,6 +314,12 @@ impl<G: Grant> Lock<G> {
         let margin = self.margin();
         let actor = self.actor.clone();
         Ok((claim, Terms { patience, margin, max_hold: self.max_hold, automatic: !self.manual, actor }))
+    }
+
+    /// Trouble that whoever waits sits out, if there is time left.
+    pub(crate) fn rides_out(&self, patience: Patience, error: &AcquireError) -> bool {
+        let passes = matches!(error, AcquireError::Store(error) if error.kind.passes());
+        passes && patience.waits() && !patience.is_over(self.quorum.clock.now())
     }
 
     pub(crate) fn is_unfair(&self) -> bool {

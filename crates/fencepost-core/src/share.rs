@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 
 use crate::bell::Bell;
 use crate::error::{AcquireError, Lost, ReleaseOutcome, StoreError};
@@ -67,14 +68,15 @@ impl Share {
 
     /// What can be entered without waiting: what the claim's actor has, or a claim that is to be begun.
     pub(crate) fn enrol(quorum: &Arc<Quorum>, claim: Claim, terms: Terms) -> Result<Try, AcquireError> {
+        let patience = terms.patience;
         let Some(actor) = claim.actor else {
             let course = Course::enrol(quorum, claim, terms).ok_or(AcquireError::ShuttingDown)?;
-            return Ok(Try { share: Self::alone(course), is_new: true });
+            return Ok(Try { share: Self::alone(course), is_new: true, patience });
         };
         let mode = claim.mode;
         Ok(match quorum.stays.enter(quorum, actor, claim, terms)? {
-            Entry::First(stay) => Try { share: Self::of(stay, mode), is_new: true },
-            Entry::Again(stay, _) => Try { share: Self::of(stay, mode), is_new: false },
+            Entry::First(stay) => Try { share: Self::of(stay, mode), is_new: true, patience },
+            Entry::Again(stay, _) => Try { share: Self::of(stay, mode), is_new: false, patience },
         })
     }
 
@@ -87,8 +89,11 @@ impl Share {
     async fn joined(self, patience: Patience) -> Result<Self, AcquireError> {
         let bell = patience.until().map(|end| Bell::at(self.course.clock(), end));
         poll_fn(|context| {
-            let is_over = bell.as_ref().map_or(!patience.waits(), |bell| bell.has_rung(context));
-            self.course.poll_joined(is_over, context)
+            let is_over = bell.as_ref().is_some_and(|bell| bell.has_rung(context));
+            match self.course.poll_joined(is_over || !patience.waits(), context) {
+                Poll::Pending if is_over => Poll::Ready(Err(AcquireError::Store(StoreError::no_answer("acquire")))),
+                answer => answer,
+            }
         })
         .await?;
         Ok(self)
@@ -159,6 +164,7 @@ impl Share {
 pub(crate) struct Try {
     share: Share,
     is_new: bool,
+    patience: Patience,
 }
 
 impl Try {
@@ -168,7 +174,7 @@ impl Try {
     }
 
     pub(crate) async fn answer(self) -> Result<Share, AcquireError> {
-        if self.is_new { self.share.granted().await } else { self.share.joined(Patience::None).await }
+        if self.is_new { self.share.granted().await } else { self.share.joined(self.patience).await }
     }
 }
 

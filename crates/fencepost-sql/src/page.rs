@@ -22,7 +22,7 @@ pub enum RowKind {
     AskedAbout,
     /// 4: one who was asked about was thrown out.
     Revoked,
-    /// 5: `number` is the length of the line.
+    /// 5: `number` is the length of the line, `since_us` its highest ticket (0: none).
     Count,
 }
 
@@ -103,6 +103,8 @@ pub struct Page {
     behind: BTreeMap<Owner, Line>,
     asked_about: Vec<Owner>,
     count: Option<u32>,
+    /// The highest ticket, where the end of the line was not read.
+    tail: Option<FencingToken>,
     revoked: Vec<Owner>,
 }
 
@@ -141,7 +143,10 @@ impl Page {
                 self.behind.insert(place.queued.owner, place);
             }
             RowKind::Revoked => self.revoked.push(owner(row.owner.as_deref())?),
-            RowKind::Count => self.count = Some(u32::try_from(row.number).unwrap_or(u32::MAX)),
+            RowKind::Count => {
+                self.count = Some(u32::try_from(row.number).unwrap_or(u32::MAX));
+                self.tail = token(row.since_us).ok();
+            }
         }
         Ok(())
     }
@@ -260,6 +265,16 @@ impl Shelf for OpenPage<'_> {
             None if self.page.more => Err(Short),
             head => Ok(head.map(|place| place.queued.clone())),
         }
+    }
+
+    fn tail(&mut self) -> Result<Option<FencingToken>, Short> {
+        if self.page.more && self.page.tail.is_none() {
+            return Err(Short);
+        }
+        // One that joined in this very step may be behind what was read.
+        let behind = self.page.behind.values().map(|place| place.queued.ticket).max();
+        let read = self.page.line.keys().next_back().map(|(ticket, _)| *ticket);
+        Ok(self.page.tail.max(read).max(behind))
     }
 
     fn waiter(&mut self, owner: &Owner) -> Result<Option<Queued>, Short> {

@@ -4,7 +4,7 @@
 //! - [`faulty`]: a store that loses, delays and duplicates, on a seed.
 //! - [`turns`]: what processes noted of their turns, and what is wrong with it.
 //! - [`nodes`]: memory nodes that vote, with or without faults.
-//! - [`recorder`]: a store that writes down every step.
+//! - [`recorder`]: a store that writes down every step; [`skewed`]: one whose clock is not known well.
 //! - [`server`]: real servers on free ports, stopped when dropped; [`redis`]: Redis among them.
 //! - [`postgres`], [`mariadb`]: databases, one shared by the tests of a program; [`pgbouncer`]: a pooler before one.
 //! - [`sentinels`]: a Redis master with replicas and sentinels; [`cluster`]: a Redis Cluster.
@@ -36,6 +36,7 @@ pub mod redis;
 pub mod sentinels;
 pub mod server;
 pub mod shared;
+pub mod skewed;
 pub mod sql;
 pub mod steps;
 pub mod turns;

@@ -46,7 +46,7 @@ pub fn listen(store: &(impl Store + ?Sized), claim: &Arc<Claim>) -> (Listening, 
 /// # Panics
 /// If the operating system has no random bytes.
 pub fn claim(label: &str, ticket: Option<FencingToken>) -> Arc<Claim> {
-    let place = |ticket| Turn::InLine(Place { ticket, lease: Duration::from_secs(3) });
+    let place = |ticket| Turn::InLine(Place { ticket: Some(ticket), lease: Duration::from_secs(3) });
     Arc::new(Claim {
         name: LockName::new("x").expect("valid"),
         owner: Owner::random().expect("random bytes"),

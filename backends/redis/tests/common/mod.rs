@@ -154,6 +154,13 @@ pub(crate) fn fence(server: &Server<Redis>, name: &str) -> u64 {
     word.map_or(0, |word| word.trim_end_matches('+').parse().expect("a token"))
 }
 
+/// How many scripts a server has run.
+pub(crate) fn scripts_run(server: &Server<Redis>) -> u64 {
+    let stats = server.ask(&["INFO", "commandstats"]);
+    let calls = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
+    calls.map_or(0, |calls| calls.split(',').next().expect("a number").parse().expect("a number"))
+}
+
 /// Whether the keys of a lock are all gone, but for its fence.
 pub(crate) fn is_clean(server: &Server<Redis>, name: &str) -> bool {
     let fence = format!("fp:fence:{{lock:{name}}}");

@@ -95,7 +95,7 @@ fn a_lock_is_not_passed_on_inside_a_process_but_told_to_all() {
     let then = Then { claim: second.clone(), attempt: 1 };
     match run(&*store, release(&first, token, Some(then))) {
         Ok(Answer::Relayed { freed: true, then }) => {
-            assert_eq!(*then, Answer::Held { holder: None, last: Some(token) });
+            assert_eq!(*then, Answer::Held { holder: None, last: Some(token), ticket: None });
         }
         other => panic!("{other:?}"),
     }

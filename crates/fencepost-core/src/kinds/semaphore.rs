@@ -58,7 +58,7 @@ impl Kind for Permitted {
         lock.wanted.check()?;
         // Before anything is asked: the longest of its names must be one.
         LockName::permit(&lock.name, lock.wanted.all)?;
-        let patience = lock.patience(wait);
+        let patience = lock.patience_for_several(wait);
         let mut slots = Seeker { lock, patience }.seek().await?;
         slots.sort_unstable_by_key(|(slot, _)| *slot);
         let permits = slots.iter().map(|(slot, share)| Permit { slot: *slot, token: share.token() }).collect();
@@ -84,12 +84,14 @@ impl Seeker<'_> {
     async fn seek(&self) -> Result<Slots, AcquireError> {
         let clock = &self.lock.quorum.clock;
         loop {
-            match self.look().await? {
-                Found::Slots(slots) => return Ok(slots),
-                Found::Busy(holder) if !self.patience.waits() || self.patience.is_over(clock.now()) => {
+            match self.look().await {
+                Ok(Found::Slots(slots)) => return Ok(slots),
+                Ok(Found::Busy(holder)) if !self.patience.waits() || self.patience.is_over(clock.now()) => {
                     return Err(AcquireError::Busy { waited: self.patience.waited(clock.now()), holder });
                 }
-                Found::Busy(_) => {}
+                // Whoever waits at the gate rides that out.
+                Err(error) if !self.lock.rides_out(self.patience, &error) => return Err(error),
+                Ok(Found::Busy(_)) | Err(_) => {}
             }
             let gate = Box::pin(self.ask(LockName::gate(&self.lock.name)?, self.patience)).await?;
             if let Some(slots) = Box::pin(self.wait_for_slots(&gate)).await? {
@@ -103,7 +105,7 @@ impl Seeker<'_> {
         let (all, take) = (self.lock.wanted.all, self.lock.wanted.take);
         let first = self.lock.quorum.some_number(all);
         // The common case takes one round: one of several permits, and nobody waits.
-        let one = async { if take == 1 { Some(self.slot(first, Patience::None).await) } else { None } };
+        let one = async { if take == 1 { Some(self.slot(first, self.patience.trying()).await) } else { None } };
         let (line, answer) = both(Box::pin(self.somebody_waits()), Box::pin(one)).await;
         if let Some(holder) = line? {
             return Ok(Found::Busy(holder));
@@ -134,11 +136,16 @@ impl Seeker<'_> {
         }
         let mut slots = Slots::new();
         while slots.len() < take && slots.len() + free.len() >= take {
-            let slot = free.remove(0);
-            match self.slot(slot, Patience::None).await {
-                Ok(share) => slots.push((slot, share)),
-                Err(AcquireError::Busy { holder: found, .. }) => holder = holder.or(found),
-                Err(error) => return Err(error),
+            let tries = free.drain(..take - slots.len()).map(|slot| {
+                let claim = async move { (slot, self.slot(slot, self.patience.trying()).await) };
+                Box::pin(claim) as Claiming<'_>
+            });
+            for (slot, answer) in all(tries.collect()).await {
+                match answer {
+                    Ok(share) => slots.push((slot, share)),
+                    Err(AcquireError::Busy { holder: found, .. }) => holder = holder.or(found),
+                    Err(error) => return Err(error),
+                }
             }
         }
         Ok(if slots.len() == take { Found::Slots(slots) } else { Found::Busy(holder) })
@@ -147,7 +154,10 @@ impl Seeker<'_> {
     /// For as long as a vote may take: a node that is silent must not keep us longer than we wait.
     async fn see(&self, name: LockName) -> Result<LockState, StoreError> {
         let quorum = &self.lock.quorum;
-        quorum.inspect_within(name, quorum.answer_within(self.lock.ttl)).await
+        let vote = quorum.answer_within(self.lock.ttl);
+        let within = self.patience.until().map_or(vote, |end| end.since(quorum.clock.now()).min(vote));
+        let seen = quorum.inspect_within(name, within).await;
+        seen.map_err(|error| StoreError { operation: "acquire", ..error })
     }
 
     /// `Some`: somebody is at the gate.

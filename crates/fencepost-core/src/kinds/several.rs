@@ -13,6 +13,7 @@ use crate::lock::{Lock, Manner, Wait};
 use crate::name::LockName;
 use crate::quorum::{Patience, Terms, begin_all};
 use crate::share::{Share, Try};
+use crate::state::Holder;
 use crate::store::Claim;
 
 /// The most names at once.
@@ -52,7 +53,7 @@ impl Kind for Tokens {
     async fn acquire(lock: &Lock<Self>, wait: Wait) -> Result<Guard<Self>, AcquireError> {
         lock.check(wait)?;
         let names = lock.wanted.checked()?;
-        let patience = lock.patience(wait);
+        let patience = lock.patience_for_several(wait);
         let shares = gather(lock, &names, patience).await?;
         lock.hand_renewal_over(&shares);
         let tokens = names.iter().zip(&shares).map(|(name, share)| (name.to_string(), share.token())).collect();
@@ -63,23 +64,25 @@ impl Kind for Tokens {
 async fn gather(lock: &Lock<Tokens>, names: &[LockName], patience: Patience) -> Result<Vec<Share>, AcquireError> {
     loop {
         let mut shares = Vec::with_capacity(names.len());
-        let mut busy = None;
-        for answer in try_all(lock, names).await? {
+        let (mut busy, mut holder) = (false, None);
+        for answer in try_all(lock, names, patience.trying()).await? {
             match answer {
-                Ok(share) if busy.is_none() => shares.push(share),
+                Ok(share) if !busy => shares.push(share),
                 // It goes back: somebody has a lower name.
                 Ok(share) => drop(share),
-                Err(AcquireError::Busy { holder, .. }) => busy = busy.or(Some(holder)),
+                Err(AcquireError::Busy { holder: found, .. }) => (busy, holder) = (true, holder.or(found)),
+                // Whoever waits for one rides that out.
+                Err(error) if lock.rides_out(patience, &error) => busy = true,
                 Err(error) => return Err(error),
             }
         }
-        if let Some(holder) = busy {
+        if busy {
             let now = lock.quorum.clock.now();
             if !patience.waits() || patience.is_over(now) {
                 return Err(AcquireError::Busy { waited: patience.waited(now), holder });
             }
             for name in &names[shares.len()..] {
-                shares.push(enter(lock, name, patience).await?);
+                shares.push(enter(lock, name, patience).await.map_err(|error| naming(error, &holder))?);
             }
         }
         if shares.iter().all(Share::is_held) {
@@ -93,10 +96,22 @@ async fn gather(lock: &Lock<Tokens>, names: &[LockName], patience: Patience) -> 
     }
 }
 
+/// Who kept us from it, if the last one we asked about did not say.
+fn naming(error: AcquireError, seen: &Option<Box<Holder>>) -> AcquireError {
+    match error {
+        AcquireError::Busy { waited, holder: None } => AcquireError::Busy { waited, holder: seen.clone() },
+        other => other,
+    }
+}
+
 /// Tries all at once, without waiting for anybody.
-async fn try_all(lock: &Lock<Tokens>, names: &[LockName]) -> Result<Vec<Result<Share, AcquireError>>, AcquireError> {
+async fn try_all(
+    lock: &Lock<Tokens>,
+    names: &[LockName],
+    patience: Patience,
+) -> Result<Vec<Result<Share, AcquireError>>, AcquireError> {
     let tries = names.iter().map(|name| {
-        let (claim, terms) = claim(lock, name, Patience::None)?;
+        let (claim, terms) = claim(lock, name, patience)?;
         Share::enrol(&lock.quorum, claim, terms)
     });
     let tries = tries.collect::<Result<Vec<Try>, AcquireError>>()?;

@@ -47,6 +47,9 @@ pub(crate) const TTL_MAX: Duration = Duration::from_secs(24 * 3600);
 /// How long a place in line is kept without word from its owner.
 const WAITER_LEASE_MAX: Duration = Duration::from_secs(3);
 
+/// The rounds of an acquisition of several locks that waits for nobody: a look, another at all of them, and the claims.
+const ROUNDS: u32 = 3;
+
 /// All nodes, and what the claims on them share.
 pub(crate) struct Quorum {
     pub(crate) nodes: Vec<Arc<dyn Store>>,
@@ -102,6 +105,12 @@ impl Quorum {
         self.answer_within.or(self.abilities.answer_within).unwrap_or_else(default)
     }
 
+    /// All requests of an acquisition that waits for nobody may take so long. Nodes that vote have little time for each.
+    pub(crate) fn answers_within(&self, ttl: Duration) -> Duration {
+        let one = self.answer_within(ttl);
+        if self.nodes.len() == 1 { one } else { one * ROUNDS }
+    }
+
     /// How long a waiter's place is kept.
     pub(crate) fn waiter_lease(&self, ttl: Duration) -> Duration {
         ttl.min(WAITER_LEASE_MAX)
@@ -112,6 +121,11 @@ impl Quorum {
         let mut clocks: Vec<FencingToken> = self.nodes.iter().filter_map(|node| node.clock()).collect();
         clocks.sort_unstable();
         clocks.get(clocks.len() / 2).copied().unwrap_or_else(|| FencingToken::at(self.clock.wall()))
+    }
+
+    /// The ticket of a claim that arrives now. One store gives it itself, in the order in which claims reach it.
+    pub(crate) fn ticket(&self) -> Option<FencingToken> {
+        (self.nodes.len() > 1).then(|| self.clock_guess())
     }
 
     /// A token that the nodes should accept: in the middle of their window, and above what was seen.
@@ -137,7 +151,7 @@ impl Quorum {
     fn error(&self, operation: &'static str, troubles: Vec<(usize, Duration, Trouble)>) -> StoreError {
         let worst = troubles.iter().map(|(_, _, trouble)| trouble).min_by_key(|trouble| rank(&trouble.kind));
         let Some(worst) = worst.cloned() else {
-            return StoreError::new(StoreErrorKind::TooSlow, operation, "no answer in time");
+            return StoreError::no_answer(operation);
         };
         let votes: Vec<NodeVote> = troubles
             .into_iter()

@@ -8,8 +8,8 @@ use crate::clock::Moment;
 /// How long an acquisition may wait for others.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Patience {
-    /// Not at all.
-    None,
+    /// Not at all. Answers are waited for until then, if that is said; else as long as each request may take.
+    None { by: Option<Moment> },
     /// Until then.
     Until { began: Moment, end: Moment },
     /// For ever.
@@ -18,13 +18,27 @@ pub(crate) enum Patience {
 
 impl Patience {
     pub(crate) fn waits(self) -> bool {
-        !matches!(self, Self::None)
+        !matches!(self, Self::None { .. })
+    }
+
+    /// One of several tries of this acquisition: it waits for nobody, and no longer than the whole.
+    pub(crate) fn trying(self) -> Self {
+        Self::None { by: self.until() }
+    }
+
+    /// An acquisition of several requests that waits for nobody has one deadline for all of them.
+    pub(crate) fn or_by(self, by: Moment) -> Self {
+        match self {
+            Self::None { by: None } => Self::None { by: Some(by) },
+            other => other,
+        }
     }
 
     pub(crate) fn until(self) -> Option<Moment> {
         match self {
             Self::Until { end, .. } => Some(end),
-            Self::None | Self::Endless { .. } => None,
+            Self::None { by } => by,
+            Self::Endless { .. } => None,
         }
     }
 
@@ -34,7 +48,7 @@ impl Patience {
 
     pub(crate) fn waited(self, now: Moment) -> Duration {
         match self {
-            Self::None => Duration::ZERO,
+            Self::None { .. } => Duration::ZERO,
             Self::Until { began, .. } | Self::Endless { began } => now.since(began),
         }
     }

@@ -22,11 +22,14 @@ fn begin_together(courses: &[Arc<Course>]) {
     let quorum = courses[0].quorum.clone();
     let now = quorum.clock.now();
     let begun = courses.iter().filter_map(|course| {
-        course.tell(EventKind::Asked);
         let token = quorum.proposal(None);
-        // None: the connection is shutting down.
-        let attempt = course.begin_carried(now, token, false)?;
-        Some((course.clone(), Part { claim: course.claim.clone(), attempt, token }))
+        let Some((claim, attempt)) = course.begin_carried(now, token, false) else {
+            // Its time is over already, or the connection is shutting down: alone, it finds that out.
+            course.begin();
+            return None;
+        };
+        course.tell(EventKind::Asked);
+        Some((course.clone(), Part { claim, attempt, token }))
     });
     let (claims, parts): (Vec<Arc<Course>>, Vec<Part>) = begun.unzip();
     let Some(ttl) = claims.first().map(|course| course.claim.ttl) else { return };

@@ -244,6 +244,10 @@ impl Shelf for MemoryShelf<'_> {
         Ok(self.entry.line.values().next().cloned())
     }
 
+    fn tail(&mut self) -> Result<Option<FencingToken>, Infallible> {
+        Ok(self.entry.line.keys().next_back().map(|(ticket, _)| *ticket))
+    }
+
     fn waiter(&mut self, owner: &Owner) -> Result<Option<Queued>, Infallible> {
         let ticket = self.entry.tickets.get(owner);
         Ok(ticket.and_then(|ticket| self.entry.line.get(&(*ticket, *owner))).cloned())

@@ -76,8 +76,10 @@ pub enum Turn {
 /// A place in the store's line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
-    /// Arrival on the store's clock: the order of the line, ties by owner. It never changes while a claim waits.
-    pub ticket: FencingToken,
+    /// The order of the line, ties by owner. It never changes while a claim waits. `None`: the store gives the next
+    /// one, behind all in line and not before its clock, and says which ([`Answer::Held`]). Nodes that vote are always
+    /// told, so that their lines agree: arrival on their clock.
+    pub ticket: Option<FencingToken>,
     /// How long the store keeps the place without hearing from its owner; also how long it counts on a pushed grant.
     pub lease: Duration,
 }
@@ -304,6 +306,9 @@ pub enum Answer {
         holder: Option<Holder>,
         /// The last token of this lock, so that the next proposal fits at once.
         last: Option<FencingToken>,
+        /// Its place in line, if it has one: asked for with this ticket it is the same place again, also if the store
+        /// forgot it.
+        ticket: Option<FencingToken>,
     },
     /// To `Acquire`: the proposed token does not fit. Nothing was changed.
     Stale {

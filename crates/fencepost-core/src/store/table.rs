@@ -17,6 +17,8 @@
 //! - A give-back names the exact token: a late one never frees a newer grant.
 //! - A grant is kept for the claim's delay beyond what its owner counts on, so a lock that nobody released rests for
 //!   that long before the next owner has it; a release frees it at once.
+//! - A place in line keeps its ticket. A claim that has none yet gets the next: whoever comes later stands behind it,
+//!   whatever the clients take for the time.
 //! - Release, give-back and whoever finds the lock free hand it to the lowest live ticket, in the same step.
 
 mod shelf;
@@ -27,7 +29,7 @@ use crate::actor::ActorId;
 use crate::error::StoreErrorKind;
 use crate::name::Owner;
 use crate::state::{Holder, LockState, Waiter, YieldRequest};
-use crate::store::{Answer, Claim, Loss, Mode, Part, Proposal, Step, Then, Trouble, Turn};
+use crate::store::{Answer, Claim, Loss, Mode, Part, Place, Proposal, Step, Then, Trouble, Turn};
 use crate::token::FencingToken;
 
 pub use shelf::{Held, Notice, Now, Queued, Shelf};
@@ -148,15 +150,17 @@ impl<'a, S: Shelf> Desk<'a, S> {
             }
             return Ok(Ok(Answer::Granted { token }));
         }
-        if claim.place().is_some() {
-            if let Some(refusal) = self.join(claim, attempt)? {
-                return Ok(Err(refusal));
-            }
+        let mut ticket = None;
+        if let Some(place) = claim.place() {
+            ticket = match self.join(claim, place, attempt)? {
+                Ok(ticket) => Some(ticket),
+                Err(refusal) => return Ok(Err(refusal)),
+            };
             // The lock may be free, its holder gone without a release: whoever asks wakes the line.
             self.hand_over(proposal)?;
         }
         let holder = self.holders.first().map(|held| self.shown(held));
-        Ok(Ok(Answer::Held { holder, last: self.last }))
+        Ok(Ok(Answer::Held { holder, last: self.last, ticket }))
     }
 
     fn renew(
@@ -206,8 +210,10 @@ impl<'a, S: Shelf> Desk<'a, S> {
         self.raise(Some(token))?;
         let holds = self.holders.iter().any(|held| held.owner == claim.owner);
         // Only with a token that fits: a late give-back must not bring a claim back into the line that has left it.
-        if claim.place().is_some() && !holds && self.now.quarantined.is_none() && self.token(pass).is_some() {
-            self.join(claim, attempt)?;
+        let may_join = !holds && self.now.quarantined.is_none() && self.token(pass).is_some();
+        if let Some(place) = claim.place().filter(|_| may_join) {
+            // A line that is full has no place for it; then it asks again.
+            let _ = self.join(claim, place, attempt)?;
         }
         self.hand_over(pass)?;
         Ok(if mine { Answer::Freed } else { Answer::NotHeld })
@@ -312,19 +318,21 @@ impl<'a, S: Shelf> Desk<'a, S> {
         Ok(())
     }
 
-    /// Joins the line, or keeps the place. Refuses when the line is full.
-    fn join(&mut self, claim: &Claim, attempt: u32) -> Result<Option<Trouble>, S::Error> {
-        let Some(place) = claim.place() else { return Ok(None) };
+    /// Joins the line, or keeps the place. Answers its ticket; refuses when the line is full.
+    fn join(&mut self, claim: &Claim, place: Place, attempt: u32) -> Result<Result<FencingToken, Trouble>, S::Error> {
         let until = self.now.moment.plus(place.lease);
         let queued = match self.shelf.waiter(&claim.owner)? {
             Some(old) => Queued { until, attempt: old.attempt.max(attempt), ..old },
             None if self.shelf.waiter_count()? >= WAITERS_MAX => {
                 let message = format!("{WAITERS_MAX} wait for {:?} already; try again later", claim.name.as_str());
-                return Ok(Some(Trouble::new(StoreErrorKind::Unsupported, message)));
+                return Ok(Err(Trouble::new(StoreErrorKind::Unsupported, message)));
             }
             None => Queued {
                 owner: claim.owner,
-                ticket: place.ticket,
+                ticket: match place.ticket {
+                    Some(ticket) => ticket,
+                    None => self.shelf.tail()?.map_or(self.now.clock, |tail| tail.next().max(self.now.clock)),
+                },
                 mode: claim.mode,
                 label: claim.label.to_string(),
                 since: self.now.moment,
@@ -335,7 +343,7 @@ impl<'a, S: Shelf> Desk<'a, S> {
             },
         };
         self.shelf.put_waiter(&queued)?;
-        Ok(None)
+        Ok(Ok(queued.ticket))
     }
 
     /// Whether nobody in line comes before this claim.
@@ -344,7 +352,8 @@ impl<'a, S: Shelf> Desk<'a, S> {
             return Ok(true);
         }
         let Some(head) = self.live_head()? else { return Ok(true) };
-        Ok(claim.place().is_some_and(|place| (place.ticket, claim.owner) <= head.rank()))
+        let ticket = claim.place().and_then(|place| place.ticket);
+        Ok(claim.owner == head.owner || ticket.is_some_and(|ticket| (ticket, claim.owner) < head.rank()))
     }
 
     /// The lowest ticket whose owner was heard of in time; clears away those before it.

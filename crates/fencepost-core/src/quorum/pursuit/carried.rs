@@ -25,6 +25,9 @@ impl Pursuit {
         if carried != request || self.round.is_none_or(|round| round.kind != RoundKind::Asked(request)) {
             return self.nodes[node].under_way.retain(|other| *other != request);
         }
+        // Nodes that vote must be asked for the same token. One store gets a fresh one: behind its name there may be
+        // another server by now.
+        let token = if scene.nodes() == 1 { self.propose(scene, None) } else { token };
         let claim = scene.claim.clone();
         scene.send(node, request, Step::Acquire { claim, attempt: request, token, unify: false });
     }

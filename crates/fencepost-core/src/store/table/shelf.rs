@@ -100,6 +100,8 @@ pub trait Shelf {
     fn set_last(&mut self, last: FencingToken) -> Result<(), Self::Error>;
     /// The lowest ticket, also if its time is over.
     fn head(&mut self) -> Result<Option<Queued>, Self::Error>;
+    /// The highest ticket, also if its time is over.
+    fn tail(&mut self) -> Result<Option<FencingToken>, Self::Error>;
     /// One owner's place.
     fn waiter(&mut self, owner: &Owner) -> Result<Option<Queued>, Self::Error>;
     /// The first so many places, in order.

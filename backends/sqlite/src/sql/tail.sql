@@ -1,0 +1,1 @@
+SELECT ticket FROM waiters WHERE name = :name ORDER BY ticket DESC LIMIT 1

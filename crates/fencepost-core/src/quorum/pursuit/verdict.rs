@@ -1,0 +1,161 @@
+//! What follows from the votes: won, one more round, a wait, or the end.
+
+use std::time::Duration;
+
+use super::{Outcome, Pursuit};
+use crate::error::{StoreError, StoreErrorKind};
+use crate::event::EventKind;
+use crate::quorum::ballot::{Verdict, Vote};
+use crate::quorum::{Scene, majority_until, margin_of};
+use crate::store::Step;
+use crate::token::FencingToken;
+
+/// After so many stale answers in a row the lock is contended, not free.
+const RAISES_MAX: u32 = 16;
+/// Stores count a lease in milliseconds: asking so much after its end finds it over.
+const EXPIRY_GRAIN: Duration = Duration::from_millis(5);
+/// An outage of so long is ridden out by whoever waits, however short its ttl.
+const OUTAGE_MIN: Duration = Duration::from_secs(5);
+/// Without a place in line: the longest pause between two tries.
+const BACK_OFF_MAX: Duration = Duration::from_millis(200);
+
+impl Pursuit {
+    pub(super) fn decide(&mut self, scene: &mut Scene<'_>) -> Outcome {
+        let verdict = self.ballot.verdict();
+        if !matches!(verdict, Verdict::Open | Verdict::NoQuorum) {
+            self.answered = true;
+            self.outage_since = None;
+        }
+        match verdict {
+            Verdict::Open => Outcome::Open,
+            Verdict::Won(token) => self.win(scene, token),
+            Verdict::Unify if self.raises < RAISES_MAX => {
+                self.raises += 1;
+                self.open_round(scene, None, true);
+                Outcome::Open
+            }
+            Verdict::Raise(floor) if self.raises < RAISES_MAX => {
+                self.raises += 1;
+                self.open_round(scene, Some(floor), true);
+                Outcome::Open
+            }
+            Verdict::Raise(_) if !self.patience.waits() => Outcome::Failed(self.clock_off(scene)),
+            Verdict::Unify | Verdict::Raise(_) | Verdict::Yield | Verdict::Refused => self.refused(scene),
+            Verdict::NoQuorum => self.no_quorum(scene),
+        }
+    }
+
+    fn win(&mut self, scene: &mut Scene<'_>, token: FencingToken) -> Outcome {
+        let winners = self.ballot.granted().filter(|(_, other)| *other == token);
+        let each = winners.filter_map(|(node, _)| self.nodes[node].until).collect();
+        let until = majority_until(each, scene.need()).expect("BUG: a winner has a majority of dated grants");
+        let life = scene.claim.place().map_or(scene.claim.ttl, |place| place.lease);
+        if until.minus(margin_of(life, self.margin, scene.claim.ttl)) > scene.now {
+            return Outcome::Won { token, until };
+        }
+        // What was granted is over, or nearly: it must not be handed out as a hold. Asking again extends it.
+        if self.patience.waits() && self.raises < RAISES_MAX {
+            self.raises += 1;
+            self.open_round(scene, None, false);
+            return Outcome::Open;
+        }
+        let message = "the grants came so late that the lease was nearly over; use a longer ttl or a nearer store";
+        Outcome::Failed(self.with_votes(scene, StoreError::new(StoreErrorKind::TooSlow, "acquire", message)))
+    }
+
+    /// Not ours now. What we have is given back, at once; then we wait for our turn.
+    fn refused(&mut self, scene: &mut Scene<'_>) -> Outcome {
+        self.raises = 0;
+        self.round = None;
+        if !self.patience.waits() {
+            return Outcome::Busy;
+        }
+        self.give_back(scene);
+        if !self.waiting {
+            self.waiting = true;
+            scene.tell(EventKind::Waiting);
+        }
+        if self.hinted {
+            self.open_round(scene, None, false);
+            return Outcome::Open;
+        }
+        let pause = match scene.claim.place() {
+            Some(place) => self.until_expiry().map_or(place.lease / 3, |expiry| expiry.min(place.lease / 3)),
+            None => self.back_off(scene),
+        };
+        self.next_try = Some(scene.now.plus(pause));
+        Outcome::Open
+    }
+
+    /// When the holder's lease is over: nobody tells us if it is dead.
+    fn until_expiry(&self) -> Option<Duration> {
+        let left = self.holder.as_ref()?.expires_in?;
+        Some(left + EXPIRY_GRAIN)
+    }
+
+    /// Random, and not shorter than a round takes.
+    fn back_off(&self, scene: &Scene<'_>) -> Duration {
+        let round = self.nodes.iter().map(|node| node.latency).max().unwrap_or_default();
+        round + scene.quorum.chance.below(BACK_OFF_MAX)
+    }
+
+    fn give_back(&mut self, scene: &mut Scene<'_>) {
+        let mine: Vec<(usize, FencingToken)> = self.ballot.mine().collect();
+        if mine.is_empty() {
+            return;
+        }
+        let pass = self.propose(scene, None);
+        let request = scene.new_request();
+        for (node, token) in mine {
+            let view = &mut self.nodes[node];
+            view.void = view.void.max(Some(token));
+            view.voided_by = request;
+            view.until = None;
+            view.granted = false;
+            view.in_line = scene.claim.place().is_some();
+            view.under_way.push(request);
+            self.ballot.record(node, Vote::Refused);
+            let claim = scene.claim.clone();
+            scene.send(node, request, Step::GiveBack { claim, attempt: request, token, pass });
+        }
+    }
+
+    /// Whoever waits rides out an outage, for as long as a holder's lease may last.
+    fn no_quorum(&mut self, scene: &mut Scene<'_>) -> Outcome {
+        self.round = None;
+        let since = *self.outage_since.get_or_insert(scene.now);
+        let error = self.failure(scene);
+        let patient = self.patience.waits() && error.kind.passes();
+        if !patient || scene.now.since(since) >= scene.claim.ttl.max(OUTAGE_MIN) {
+            return Outcome::Failed(error);
+        }
+        let pause = scene.claim.place().map_or(BACK_OFF_MAX, |place| place.lease / 3).min(BACK_OFF_MAX);
+        self.next_try = Some(scene.now.plus(pause));
+        Outcome::Open
+    }
+
+    pub(super) fn give_up(&mut self, scene: &mut Scene<'_>) -> Outcome {
+        if self.outage_since.is_some() || !self.answered {
+            return Outcome::Failed(self.failure(scene));
+        }
+        Outcome::Busy
+    }
+
+    fn failure(&self, scene: &Scene<'_>) -> StoreError {
+        let failed = self.nodes.iter().enumerate().filter(|(node, _)| self.ballot.vote(*node) == Vote::Failed);
+        let troubles = failed.filter_map(|(node, view)| Some((node, view.latency, view.trouble.clone()?))).collect();
+        let error = scene.quorum.error("acquire", troubles);
+        self.with_votes(scene, error)
+    }
+
+    fn with_votes(&self, scene: &Scene<'_>, error: StoreError) -> StoreError {
+        StoreError { votes: scene.quorum.node_votes(&self.votes()), ..error }
+    }
+
+    fn clock_off(&self, scene: &Scene<'_>) -> StoreError {
+        let clock = scene.quorum.clock_guess();
+        let ahead = self.highest.map(|highest| highest.ahead_of(clock)).unwrap_or_default();
+        let message = "the nodes refused every token we proposed; compare this machine's clock with theirs";
+        self.with_votes(scene, StoreError::new(StoreErrorKind::ClockOff { ahead }, "acquire", message))
+    }
+}
