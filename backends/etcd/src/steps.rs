@@ -167,7 +167,7 @@ impl Engine {
         match blocker(mine, before) {
             Some(before) => {
                 self.watches.watch(claim, before.key, seen);
-                Ok(Some(self.held(first.as_ref())))
+                Ok(Some(self.held(first.as_ref(), mine.revision)))
             }
             None if mine.full || self.bind(claim, mine, limit).await? => {
                 mine.granted = true;
@@ -211,10 +211,11 @@ impl Engine {
         }
     }
 
-    fn held(&self, first: Option<&KeyValue>) -> Answer {
+    /// Not yet. Its place in line is known by the revision that made its key.
+    fn held(&self, first: Option<&KeyValue>, revision: i64) -> Answer {
         let holder = first.map(|kv| holder(kv, self.clock.wall()));
         let last = holder.as_ref().and_then(|holder| holder.token);
-        Answer::Held { holder, last }
+        Answer::Held { holder, last, ticket: token(revision) }
     }
 }
 

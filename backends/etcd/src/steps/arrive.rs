@@ -61,7 +61,7 @@ impl Engine {
             Some(writer) if claim.mode == Mode::Shared && is_shared(&writer) => {
                 self.slip_in(claim, attempt, mine, &writer, limit).await
             }
-            _ => Ok(Some(self.held(first.as_ref()))),
+            _ => Ok(Some(self.held(first.as_ref(), 0))),
         }
     }
 
