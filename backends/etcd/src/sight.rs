@@ -92,43 +92,49 @@ impl Engine {
         }
         // Whoever is alone does not wait.
         let wanted = names.into_iter().filter(|(_, claims)| !contended || *claims > 1).map(|(name, _)| name);
-        let wanted = wanted.filter(|name| after.is_none_or(|after| name > after)).take(most as usize);
-        let states = stream::iter(wanted).map(|name| self.listed(name, limit));
-        let states: Vec<Result<LockState, Failure>> = states.buffered(AT_ONCE).collect().await;
-        let states: Vec<LockState> = states.into_iter().collect::<Result<_, _>>()?;
+        let wanted = wanted.filter(|name| after.is_none_or(|after| name > after));
+        let mut looks = stream::iter(wanted).map(|name| self.listed(name, limit)).buffered(AT_ONCE);
+        let mut states = Vec::new();
+        while states.len() < most as usize
+            && let Some(state) = looks.next().await
+        {
+            // Readers that hold together do not wait either.
+            states.extend(state.map(|state| (!contended || !state.waiters.is_empty()).then_some(state))?);
+        }
         Ok(states)
     }
 
     /// Throws out whoever holds it.
     pub(crate) async fn evict(&self, name: &LockName, limit: Instant) -> Result<Answer, Failure> {
-        let mut evicted = Vec::new();
-        for _ in 0..ROUNDS_MAX {
-            let mut holders = self.see(name, limit).await?.holders;
-            holders.truncate(TOGETHER_MAX);
-            // Only those who held it when we came.
-            let newest = evicted.iter().filter_map(|shown: &Holder| shown.token).max();
-            if holders.is_empty() || (newest.is_some() && !holders.iter().all(is_shared)) {
-                break;
-            }
-            let memory = self.leases.memory(&self.client, limit).await?;
-            let compare = holders.iter().map(|kv| Compare::create(&kv.key, Comparison::Equal, kv.create_revision));
-            let mut success: Vec<RequestOp> = holders.iter().map(|kv| RequestOp::delete(&kv.key)).collect();
-            let ours = holders.iter().filter_map(|kv| Keys::owner_of(&kv.key));
-            success.extend(ours.map(|owner| RequestOp::put(&self.keys.revoked(name, &owner), Vec::new(), memory)));
-            let txn = TxnRequest { compare: compare.collect(), success, failure: Vec::new() };
-            match self.client.txn(txn, limit).await {
-                Ok(said) if said.answer.succeeded => {
-                    evicted.extend(holders.iter().map(|kv| holder(kv, self.clock.wall())));
-                    if holders.len() < TOGETHER_MAX {
-                        break;
+        let holding = self.see(name, limit).await?.holders;
+        // Those who held it when we came, and nobody else, whatever an answer that was lost has done already.
+        for some in holding.chunks(TOGETHER_MAX) {
+            let mut left = some.to_vec();
+            for _ in 0..ROUNDS_MAX {
+                match self.throw_out(name, &left, limit).await {
+                    Ok(true) => break,
+                    Ok(false) => {
+                        let now = self.see(name, limit).await?.holders;
+                        left.retain(|kv| now.iter().any(|other| other.create_revision == kv.create_revision));
                     }
+                    Err(failure) if failure.sense == Sense::LeaseGone => self.leases.doubt_memory().await,
+                    Err(failure) => return Err(failure),
                 }
-                Ok(_) => {}
-                Err(failure) if failure.sense == Sense::LeaseGone => self.leases.doubt_memory().await,
-                Err(failure) => return Err(failure),
             }
         }
-        Ok(Answer::Evicted(evicted))
+        let wall = self.clock.wall();
+        Ok(Answer::Evicted(holding.iter().map(|kv| holder(kv, wall)).collect()))
+    }
+
+    /// All of these, if all of them are there.
+    async fn throw_out(&self, name: &LockName, holders: &[KeyValue], limit: Instant) -> Result<bool, Failure> {
+        let memory = self.leases.memory(&self.client, limit).await?;
+        let compare = holders.iter().map(|kv| Compare::create(&kv.key, Comparison::Equal, kv.create_revision));
+        let mut success: Vec<RequestOp> = holders.iter().map(|kv| RequestOp::delete(&kv.key)).collect();
+        let ours = holders.iter().filter_map(|kv| Keys::owner_of(&kv.key));
+        success.extend(ours.map(|owner| RequestOp::put(&self.keys.revoked(name, &owner), Vec::new(), memory)));
+        let txn = TxnRequest { compare: compare.collect(), success, failure: Vec::new() };
+        Ok(self.client.txn(txn, limit).await?.answer.succeeded)
     }
 
     /// Leaves a word with whoever holds it; another program's lock has nobody who would read it.
