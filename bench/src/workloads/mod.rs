@@ -1,7 +1,6 @@
 //! The workloads. A new one is a file here, and its line in both lists.
 
 mod contended;
-mod etcd;
 mod faults;
 mod handover;
 mod memory;
@@ -30,7 +29,6 @@ pub(crate) const ALL: &[Workload] = &[
     faults::WORKLOAD,
     postgres::WORKLOAD,
     mysql::WORKLOAD,
-    etcd::WORKLOAD,
 ];
 
 pub(crate) fn find(name: &str) -> Option<&'static Workload> {

@@ -10,9 +10,9 @@ use crate::process::{self, Worker, now};
 use crate::runner::Samples;
 
 /// How often everyone holds the lock in a round.
-pub(super) const TURNS: usize = 50;
+const TURNS: usize = 50;
 /// Long enough for the other one to be back in line.
-pub(super) const HOLD: Duration = Duration::from_millis(20);
+const HOLD: Duration = Duration::from_millis(20);
 
 /// So many pairs on a free lock.
 pub(super) fn pairs(locks: &Locks, count: usize, samples: &mut Samples) -> Outcome<()> {
