@@ -2,6 +2,7 @@
 
 mod clients;
 mod generate;
+mod prove;
 mod servers;
 mod setup;
 mod shell;
@@ -13,6 +14,8 @@ const HELP: &str = "\
 cargo xtask test         install what the tests need, then run every check and every test
 cargo xtask check        the checks only: formatting, lints, docs, tidy, generated files
 cargo xtask generate     write man pages and completions anew
+cargo xtask prove        search for faults in simulated worlds: --minutes M; or run one again: --seed N
+cargo xtask evidence     write docs/evidence.md anew: takes some minutes
 cargo xtask tidy         the house rules that no lint knows
 cargo xtask setup        install the servers and the other lock libraries that the tests start
                          (Debian packages, and the rest into target/setup)";
@@ -23,6 +26,8 @@ fn main() -> ExitCode {
         "test" => setup::install().and_then(|()| check()).and_then(|()| test()),
         "check" => check(),
         "generate" => generate::write(),
+        "prove" => prove::search(std::env::args().skip(2)),
+        "evidence" => prove::write_evidence(),
         "tidy" => tidy::check(),
         "setup" => setup::install(),
         _ => Err(format!("no such task: {task:?}\n{HELP}")),
@@ -44,7 +49,8 @@ fn check() -> Result<(), String> {
             .env("RUSTDOCFLAGS", "-D warnings"),
     )?;
     tidy::check()?;
-    generate::check()
+    generate::check()?;
+    prove::check()
 }
 
 fn test() -> Result<(), String> {

@@ -1,9 +1,12 @@
--- Keeps the lock for one more ttl if its field is there. It is never put back: whoever of Redisson's had the lock
--- meanwhile left no trace. KEYS: 1 lock, 2 fence, 3 marker; the last two: revoked, asked. ARGV: 1 owner, 2 ttl.
+-- Keeps the lock for one more ttl if its field is there, and not from a later request of the same owner. It is never put back: whoever of Redisson's had the lock
+-- meanwhile left no trace. KEYS: 1 lock, 2 fence, 3 marker; the last two: revoked, asked. ARGV: 1 owner, 2 ttl,
+-- 3 token.
 -- Replies: those of renew.lua.
 local left = redis.call('PTTL', KEYS[3])
 --[[REDISSON]]
-if call('HEXISTS', KEYS[1], field_of(ARGV[1])) == 0 then
+local stored = token_of(call('GET', record) or '')
+local later = stored and tonumber(stored) > tonumber(ARGV[3])
+if later or call('HEXISTS', KEYS[1], field_of(ARGV[1])) == 0 then
   if call('EXISTS', KEYS[#KEYS - 1]) == 1 then return 4 end
   return left < 0 and -1 or 0
 end
@@ -11,6 +14,6 @@ call('PEXPIRE', KEYS[1], ARGV[2])
 call('PEXPIRE', record, ARGV[2])
 call('PEXPIRE', KEYS[2], '86400000')
 local token, request = string.match(call('GET', KEYS[#KEYS]) or '', '^(%d*)|(.*)$')
-if not token or token ~= token_of(call('GET', record) or '') then return 1 end
+if not token or token ~= stored then return 1 end
 call('PEXPIRE', KEYS[#KEYS], ARGV[2])
 return {1, request}

@@ -1,4 +1,5 @@
--- Keeps the lock for one more ttl; re-creates a missing grant only if no later token was seen.
+-- Keeps the lock for one more ttl; re-creates a missing grant only if no later token was seen. A grant of the owner's under
+-- a higher token came by a late request, after others may have had the lock: it does not count.
 -- KEYS: 1 lock, 2 fence, 3 marker; the last two: revoked, asked. ARGV: 1 owner, 2 token, 3 tail, 4 ttl, 5 mode, 6 the
 -- token for whoever a downgrade lets in: of a reader whose grant is still a writer's; else it may be 0.
 -- Replies: 1 kept, {1, request} kept and asked to let go, 0 taken over, 4 revoked, -1 not trusted.
@@ -10,9 +11,10 @@ local function kept(value)
   redis.call('PEXPIRE', KEYS[#KEYS], ARGV[4])
   return {1, request}
 end
+local function counts(value) return tonumber(string.match(value, '^%x+[|!](%d+)')) <= tonumber(ARGV[2]) end
 if ARGV[5] == 'x' then
   local value = redis.call('GET', KEYS[1])
-  if value and string.sub(value, 1, 40) == ARGV[1] then
+  if value and string.sub(value, 1, 40) == ARGV[1] and counts(value) then
     redis.call('PEXPIRE', KEYS[2], '86400000')
     redis.call('PEXPIRE', KEYS[1], ARGV[4])
     return kept(value)
@@ -25,7 +27,7 @@ if left < 0 then
 end
 --[[PRELUDE]]
 local own = mine(ARGV[1])
-if own then
+if own and counts(own) then
   if ARGV[5] == 's' and v ~= '~' then
     grant(ARGV[1], token_of(own), 's', tonumber(ARGV[4]), string.match(own, '^%x+[|!]%d+|(.*)$'))
     if ARGV[6] ~= '0' then hand_over(ARGV[6]) end

@@ -93,11 +93,11 @@ pub(crate) fn call(keys: &Keys, clock: FencingToken, step: &Step) -> (Call, Mean
             ];
             (call(Script::RedissonAcquire).words(words), Meaning::Acquire(token))
         }
-        Step::Renew { claim, .. } => {
+        Step::Renew { claim, token, .. } => {
             let (mut call, owner) = (call(Script::RedissonRenew), claim.owner.expose());
             call.key(word![&*owned(REVOKED), &*owner]);
             call.key(word![&*owned(ASKED), &*owner]);
-            (call.words([word![&*owner], word![millis(claim.kept_for())]]), Meaning::Renew)
+            (call.words([word![&*owner], word![millis(claim.kept_for())], word![*token]]), Meaning::Renew)
         }
         Step::Release { claim, raise, pass, then } => {
             let raise = raise.map(|raise| raise.to_string()).unwrap_or_default();

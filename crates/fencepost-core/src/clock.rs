@@ -293,6 +293,11 @@ mod virtual_clock {
             self.0.now.store(end.0, Ordering::SeqCst);
         }
 
+        /// Time goes on while the process stands still: what came due rings late, with the next turn.
+        pub fn stall(&self, by: Duration) {
+            self.0.now.store(self.0.now().plus(by).0, Ordering::SeqCst);
+        }
+
         /// When the next alarm is due, from now; `None`: nothing will ever happen by itself.
         pub fn next_alarm(&self) -> Option<Duration> {
             self.0.alarms.next().map(|next| next.since(self.0.now()))

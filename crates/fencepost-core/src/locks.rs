@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::poll_fn;
-use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -157,9 +156,8 @@ impl Locks {
     pub async fn ask_to_yield(&self, name: &str, note: &str) -> Result<Option<Holder>, StoreError> {
         let name = checked(name, "ask_to_yield")?;
         let note = checked_note(note).map_err(|invalid| refused(&invalid, "ask_to_yield"))?;
-        // Any number will do that is not the same twice; below 2^53 every store can write it.
-        let number = RandomState::new().hash_one(&*note) >> 11;
-        self.quorum.ask_to_yield(name, YieldRequest::new(number, &*self.defaults.label, &*note)).await
+        let request = YieldRequest::new(self.quorum.any_number(), &*self.defaults.label, &*note);
+        self.quorum.ask_to_yield(name, request).await
     }
 
     /// "Is this the newest token granted?", for a resource that keeps no mark of its own. Where nodes vote and one of them

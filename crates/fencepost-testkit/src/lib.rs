@@ -1,6 +1,7 @@
 //! What Fencepost's tests share.
 //!
 //! - [`mod@contract`]: the promises that every back end keeps, one named test each; [`contract!`] runs them all on one.
+//! - [`history`]: what happened to locks, as the library told it; [`checker`]: whether it may have.
 //! - [`faulty`]: a store that loses, delays and duplicates, on a seed.
 //! - [`turns`]: what processes noted of their turns, and what is wrong with it.
 //! - [`nodes`]: memory nodes that vote, with or without faults.
@@ -18,11 +19,13 @@
 //! - [`poll`]: futures polled by hand; [`wait`]: for something to be so.
 
 pub mod candidates;
+pub mod checker;
 pub mod cluster;
 pub mod contract;
 pub mod dice;
 pub mod etcd;
 pub mod faulty;
+pub mod history;
 pub mod mariadb;
 pub mod nodes;
 pub mod pgbouncer;

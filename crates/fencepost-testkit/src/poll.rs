@@ -25,6 +25,11 @@ impl Flag {
         (flag.clone(), Waker::from(flag))
     }
 
+    /// Whether the waker was called since it was last taken, without taking it.
+    pub fn is_raised(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+
     /// Whether the waker was called since the last time this was asked.
     pub fn take(&self) -> bool {
         self.0.swap(false, Ordering::SeqCst)

@@ -95,6 +95,33 @@ fn a_renewal_re_creates_a_missing_grant_only_if_no_later_token_was_seen() {
     assert_eq!(run(&node, renew), Ok(Answer::Lost(Loss::TakenOver)), "somebody had it since");
 }
 
+/// A request of the holder's own that was late, under a token that it proposed before it had won: it takes the lock anew,
+/// after another. That is not the hold which is renewed.
+#[test]
+fn a_renewal_keeps_no_grant_that_is_newer_than_its_token() {
+    for evicted in [false, true] {
+        let (_, node, now) = node();
+        let (mine, other) = (claim("mine", None), claim("other", None));
+        let token = now.offset(10);
+        assert!(matches!(run(&node, acquire(&mine, token)), Ok(Answer::Granted { .. })));
+        let renew = Step::Renew { claim: mine.clone(), token, pass: None };
+        assert_eq!(run(&node, renew.clone()), Ok(Answer::Kept));
+        // A clock that jumped ends it without a word, an operator leaves a note.
+        let end = match evicted {
+            false => release(&mine, None, now.offset(11)),
+            true => Step::Evict { name: mine.name.clone(), above: Proposal::Exactly(now.offset(11)) },
+        };
+        assert!(run(&node, end).is_ok());
+        assert!(matches!(run(&node, acquire(&other, now.offset(20))), Ok(Answer::Granted { .. })));
+        assert_eq!(run(&node, release(&other, None, now.offset(21))), Ok(Answer::Freed));
+        assert_eq!(run(&node, acquire(&mine, now.offset(30))), Ok(Answer::Granted { token: now.offset(30) }));
+        let why = if evicted { Loss::Revoked } else { Loss::TakenOver };
+        assert_eq!(run(&node, renew), Ok(Answer::Lost(why)));
+        let lower = Step::Renew { claim: mine, token: now.offset(31), pass: None };
+        assert_eq!(run(&node, lower), Ok(Answer::Kept), "an older grant of the same hold");
+    }
+}
+
 /// The same claim, as a reader's.
 fn reader_of(claim: &Claim) -> Arc<Claim> {
     Arc::new(Claim { mode: Mode::Shared, ..claim.clone() })

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use fencepost_core::store::{self, Answer, Proposal, Step};
 use fencepost_core::{
-    AcquireError, Blocking, Event, EventKind, Feed, FencingToken, Locks, StoreErrorKind, VirtualClock, Vote,
+    AcquireError, Blocking, Event, EventKind, Feed, FencingToken, Locks, LossReason, RenewError, StoreErrorKind,
+    VirtualClock, Vote,
 };
 use fencepost_testkit::contract::wait_for;
 use fencepost_testkit::faulty::{Faults, Faulty, Link};
@@ -175,6 +176,34 @@ fn the_nodes_have_the_token_of_the_holder_whatever_came_late() {
         let tokens: Vec<_> = state.holders.iter().map(|holder| holder.token).collect();
         assert_eq!(tokens, [Some(guard.token())], "seed {seed}");
         second.check("x", guard.token()).block().expect("the newest there is");
+    }
+}
+
+/// Before it won, a claim may have asked again under a higher token, and that request may arrive at any time later: also
+/// after the grants ended too early, by clocks that jumped, and another had the lock in between. The holder is told.
+#[test]
+fn a_late_request_of_the_holders_own_does_not_bring_back_what_another_had_since() {
+    let (clock, nodes) = world(3, Faults::default());
+    let (first, second) = (locks(&clock, &nodes, "first"), locks(&clock, &nodes, "second"));
+    let guard = first.lock("x").acquire().block().expect("free");
+    let Some(Step::Acquire { claim, .. }) = nodes.node(0).store().steps().first().cloned() else { panic!("no claim") };
+    clock.turn(Duration::from_millis(1));
+    for node in [1, 2] {
+        let pass = Proposal::Exactly(guard.token().next());
+        let ends = Step::Release { claim: claim.clone(), raise: None, pass, then: None };
+        assert_eq!(steps::run(memory(nodes.node(node)), ends), Ok(Answer::Freed));
+    }
+    let newer = second.lock("x").acquire().block().expect("two of three").token();
+    assert!(newer > guard.token());
+    clock.turn(Duration::from_millis(1));
+    let late = Proposal::Exactly(newer.offset(5 << 10));
+    for node in [1, 2] {
+        let step = Step::Acquire { claim: claim.clone(), attempt: 2, token: late, unify: false };
+        assert!(matches!(steps::run(memory(nodes.node(node)), step), Ok(Answer::Granted { token }) if token > newer));
+    }
+    match guard.renew().block() {
+        Err(RenewError::Lost(lost)) => assert_eq!(lost.reason, LossReason::TakenOver),
+        other => panic!("{newer} was granted since: {other:?}"),
     }
 }
 

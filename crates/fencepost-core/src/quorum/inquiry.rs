@@ -174,6 +174,11 @@ impl Quorum {
         Ok(self.merged(name.as_str(), states.collect()).holders.into_iter().next())
     }
 
+    /// Not the same twice; below 2^53 every store can write it.
+    pub(crate) fn any_number(&self) -> u64 {
+        self.chance.number(1 << 53)
+    }
+
     /// Asks whoever holds the lock to let go. Answers who that was.
     pub(crate) async fn ask_to_yield(
         self: &Arc<Self>,

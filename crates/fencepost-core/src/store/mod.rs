@@ -150,7 +150,8 @@ pub enum Step {
         /// Claims without a place in line, each of another lock.
         parts: Arc<[Part]>,
     },
-    /// Keep the lock for one more ttl; re-create a missing grant if nobody had the lock since. A reader's claim that finds
+    /// Keep the lock for one more ttl; re-create a missing grant if nobody had the lock since. A grant of the same owner
+    /// under a higher token is not the one that is renewed: others may have had the lock before it. A reader's claim that finds
     /// its owner's grant to be a writer's makes it a reader's (a *downgrade*) and hands over to the readers that come next;
     /// a writer's claim never makes a reader's grant its own.
     Renew {

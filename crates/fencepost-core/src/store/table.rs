@@ -11,7 +11,9 @@
 //! - Asking again is the same claim: the owner finds its grant and extends it; only *unify* replaces its token.
 //! - A release raises the last token to the highest its owner ever proposed: an acquire that arrives after its own
 //!   release is refused.
-//! - A renewal re-creates a missing grant only if no later token was seen.
+//! - A renewal re-creates a missing grant only if no later token was seen, and keeps no grant of its owner's that is newer
+//!   than its token: such a one came by a request that was late, after the hold's own grant had ended there, and others may
+//!   have had the lock in between.
 //! - A grant becomes weaker, never stronger: a reader's renewal makes a writer's grant shared; whatever of the writer
 //!   arrives late finds it so and leaves it so.
 //! - A give-back names the exact token: a late one never frees a newer grant.
@@ -169,7 +171,8 @@ impl<'a, S: Shelf> Desk<'a, S> {
         token: FencingToken,
         pass: Option<Proposal>,
     ) -> Result<Result<Answer, Trouble>, S::Error> {
-        if let Some(mut mine) = self.holders.iter().find(|held| held.owner == claim.owner).cloned() {
+        let kept = |held: &&Held| held.owner == claim.owner && held.token <= token;
+        if let Some(mut mine) = self.holders.iter().find(kept).cloned() {
             mine.until = self.now.moment.plus(claim.kept_for());
             let asked = mine.asked.clone();
             let downgraded = claim.mode == Mode::Shared && mine.mode == Mode::Exclusive;

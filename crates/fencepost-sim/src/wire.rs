@@ -1,0 +1,199 @@
+//! One end of a wire, in a process: the store that the engine talks to.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use fencepost_core::FencingToken;
+use fencepost_core::store::{
+    Abilities, Answer, Claim, Event, Listening, Mailbox, Moment, Owner, Post, Proposal, Reply, Step, Store,
+};
+
+use crate::flaw::Flaw;
+use crate::net::{Ear, Hub, Link, Parcel, Pid};
+use crate::node::Node;
+use crate::plan::Plan;
+use crate::time::{moment, nanos, token_at};
+
+/// Whether a process is alive: the dead send nothing.
+pub(crate) type Life = Arc<AtomicBool>;
+
+#[derive(Clone)]
+pub(crate) struct Wire {
+    pub(crate) hub: Hub,
+    pub(crate) pid: Pid,
+    pub(crate) node: usize,
+    pub(crate) life: Life,
+    pub(crate) mints: bool,
+    pub(crate) together: bool,
+    pub(crate) flaw: Option<Flaw>,
+    /// The newest request of each owner, for the wires that mix them up.
+    newest: Arc<Mutex<HashMap<Owner, (u32, Reply)>>>,
+}
+
+impl Wire {
+    pub(crate) fn new(hub: &Hub, pid: Pid, node: usize, life: &Life, plan: &Plan) -> Self {
+        let (mints, together, flaw) = (plan.nodes == 1, plan.together, plan.flaw);
+        Self { hub: hub.clone(), pid, node, life: life.clone(), mints, together, flaw, newest: Arc::default() }
+    }
+
+    fn newest(&self) -> MutexGuard<'_, HashMap<Owner, (u32, Reply)>> {
+        self.newest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_alive(&self) -> bool {
+        self.life.load(Ordering::SeqCst)
+    }
+
+    /// What a wrong wire does with a step. Answers the step and where its answer goes, if it is still to be sent.
+    fn go_wrong(&self, flaw: Flaw, step: Step, reply: Reply) -> Option<(Step, Reply)> {
+        let Some(claim) = step.claim() else { return Some((step, reply)) };
+        let owner = claim.owner;
+        let mut twist = Twist { wire: self.clone(), reply: reply.clone(), owner, instead: None };
+        match (flaw, &step) {
+            (Flaw::WatchdogOutlivesRelease, Step::Release { claim, raise: Some(_), .. }) => {
+                let held = self.newest().remove(&owner);
+                if let Some((_, late)) = held {
+                    let at = self.hub.net().now + nanos(claim.ttl) / 3;
+                    let token = self.renewed_token(claim);
+                    let renewal = token.map(|token| Step::Renew { claim: claim.clone(), token, pass: None });
+                    if let Some(step) = renewal {
+                        let (from, node) = (self.pid, self.node);
+                        self.hub.net().post(at, Parcel::Send { from, node, step, reply: late });
+                    }
+                }
+            }
+            (Flaw::WatchdogOutlivesRelease, Step::Renew { token, .. }) => {
+                self.newest().insert(owner, (0, reply.clone()));
+                self.hub.net().renewed.insert(owner, *token);
+            }
+            (Flaw::UnknownIsKept, Step::Renew { .. }) => twist.instead = Some(Answer::Kept),
+            (Flaw::UnknownIsGranted, Step::Acquire { token: Proposal::Exactly(token), .. }) => {
+                twist.instead = Some(Answer::Granted { token: *token });
+            }
+            (Flaw::DatedFromTheNewest, Step::Acquire { .. } | Step::Renew { .. }) => {
+                self.newest().insert(owner, (0, reply.clone()));
+            }
+            (Flaw::PushDatedFromTheNewest, Step::Acquire { attempt, .. }) => {
+                self.newest().insert(owner, (*attempt, reply));
+                return Some((step, twist.reply));
+            }
+            (Flaw::NeverReleases, Step::Release { raise: Some(_), .. })
+            | (Flaw::NoCleanUp, Step::Release { raise: None, .. }) => return None,
+            _ => return Some((step, reply)),
+        }
+        if let Some(instead) = &twist.instead
+            && self.hub.net().link(self.pid.0, self.node) != Link::Up
+        {
+            reply.answer(Ok(instead.clone()));
+            return None;
+        }
+        let twisted = matches!(flaw, Flaw::UnknownIsKept | Flaw::UnknownIsGranted | Flaw::DatedFromTheNewest);
+        Some((step, if twisted { Reply::new(Arc::new(twist), 0, 0) } else { reply }))
+    }
+
+    fn renewed_token(&self, claim: &Claim) -> Option<FencingToken> {
+        self.hub.net().renewed.get(&claim.owner).copied()
+    }
+}
+
+/// An answer that is not passed on as it came.
+struct Twist {
+    wire: Wire,
+    reply: Reply,
+    owner: Owner,
+    /// Said instead of a refusal or an error.
+    instead: Option<Answer>,
+}
+
+impl Mailbox for Twist {
+    fn post(self: Arc<Self>, post: Post) {
+        match (&post.event, &self.instead) {
+            (Event::Answer(answer), Some(instead)) if Node::is_refusal(answer) => {
+                self.reply.push(Event::Answer(Ok(instead.clone())));
+            }
+            (Event::Answer(_), Some(_)) => self.reply.push(post.event),
+            (Event::Answer(Ok(Answer::Granted { .. } | Answer::Kept)), None) => {
+                let newest = self.wire.newest().get(&self.owner).map(|(_, newest)| newest.clone());
+                newest.as_ref().unwrap_or(&self.reply).push(post.event);
+            }
+            (Event::HandedOver { token, attempt }, None) => {
+                let newest = self.wire.newest().get(&self.owner).map(|(newest, _)| *newest);
+                let attempt = newest.unwrap_or_default().max(*attempt);
+                self.reply.push(Event::HandedOver { token: *token, attempt });
+            }
+            _ => self.reply.push(post.event),
+        }
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl Store for Wire {
+    fn abilities(&self) -> Abilities {
+        Abilities {
+            mints: self.mints,
+            queues: true,
+            tells: false,
+            together: self.together,
+            survives_restart: false,
+            smallest_ttl: Duration::from_millis(20),
+            largest_ttl: None,
+            answer_within: None,
+        }
+    }
+
+    fn label(&self) -> String {
+        format!("n{}", self.node)
+    }
+
+    fn submit(&self, step: Step, _deadline: Moment, reply: Reply) {
+        if !self.is_alive() {
+            return;
+        }
+        let sent = match self.flaw {
+            Some(flaw) => self.go_wrong(flaw, step, reply),
+            None => Some((step, reply)),
+        };
+        let Some((step, reply)) = sent else { return };
+        let mut net = self.hub.net();
+        if let Step::Renew { claim, token, .. } = &step {
+            let mut history = self.hub.ledger.open();
+            let lock = history.lock(claim.name.as_str());
+            history.renewals.push((moment(net.now), lock, *token));
+        }
+        net.send(self.pid, self.node, &step, &reply);
+    }
+
+    fn listen(&self, claim: &Arc<Claim>, reply: Reply) -> Listening {
+        let reply = match self.flaw {
+            Some(Flaw::PushDatedFromTheNewest) => {
+                let twist = Twist { wire: self.clone(), reply, owner: claim.owner, instead: None };
+                Reply::new(Arc::new(twist), 0, 0)
+            }
+            _ => reply,
+        };
+        self.hub.net().ears[self.node].insert(claim.owner, Ear { pid: self.pid, reply });
+        Listening::new(Hearing { wire: self.clone(), owner: claim.owner })
+    }
+
+    fn clock(&self) -> Option<FencingToken> {
+        Some(token_at(self.hub.net().estimate(self.pid.0, self.node)))
+    }
+}
+
+struct Hearing {
+    wire: Wire,
+    owner: Owner,
+}
+
+impl Drop for Hearing {
+    fn drop(&mut self) {
+        // A process that died does not hang up; the node may believe that it listens.
+        if self.wire.is_alive() {
+            // Dropped after the locks are: with them the last of a claim may go.
+            let _newest = self.wire.newest().remove(&self.owner);
+            let _ear = self.wire.hub.net().ears[self.wire.node].remove(&self.owner);
+        }
+    }
+}
