@@ -9,6 +9,7 @@
 //! - [`server`]: real servers on free ports, stopped when dropped; [`redis`]: Redis among them.
 //! - [`postgres`], [`mariadb`]: databases, one shared by the tests of a program; [`pgbouncer`]: a pooler before one.
 //! - [`sentinels`]: a Redis master with replicas and sentinels; [`cluster`]: a Redis Cluster.
+//! - [`etcd`]: etcd servers, one or a cluster of three.
 //! - [`shared`]: a server that lives as long as somebody uses it.
 //! - [`sql`]: what goes wrong with databases, the same for each.
 //! - [`proxy`]: a wire to such a server that can be cut, slowed and made to lose what it carries.
@@ -24,6 +25,7 @@ pub mod checker;
 pub mod cluster;
 pub mod contract;
 pub mod dice;
+pub mod etcd;
 pub mod faulty;
 pub mod history;
 pub mod mariadb;

@@ -22,6 +22,8 @@ use fencepost_core::{Connect, Invalid, StoreError};
 /// | `rediss+sentinel://A,B,C/MASTER_NAME` | the same, by TLS |
 /// | `redis+cluster://A,B,C` | a Redis Cluster |
 /// | `rediss+cluster://A,B,C` | the same, by TLS |
+/// | `etcd://A,B,C` | keys in an etcd cluster |
+/// | `etcd+tls://A,B,C` | the same, by TLS |
 /// | `postgres://USER:PASSWORD@HOST:PORT/DATABASE` | tables in PostgreSQL |
 /// | `mysql://USER:PASSWORD@HOST:PORT/DATABASE` | tables in MySQL or MariaDB |
 /// | `memory:` | this connection |
@@ -33,6 +35,8 @@ pub fn connect(url: impl Into<String>) -> Connect {
         Some(("sqlite", path)) => fencepost_sqlite::connect(path),
         #[cfg(feature = "redis")]
         Some((scheme, rest)) if fencepost_redis::SCHEMES.contains(&scheme) => fencepost_redis::connect(scheme, rest),
+        #[cfg(feature = "etcd")]
+        Some((scheme, rest)) if fencepost_etcd::SCHEMES.contains(&scheme) => fencepost_etcd::connect(scheme, rest),
         #[cfg(feature = "postgres")]
         Some((scheme, rest)) if fencepost_postgres::SCHEMES.contains(&scheme) => {
             fencepost_postgres::connect(scheme, rest)
@@ -96,6 +100,7 @@ fn cure() -> String {
         ("redlock://A,B,C", cfg!(feature = "redis")),
         ("redis+sentinel://A,B,C/MASTER_NAME", cfg!(feature = "redis")),
         ("redis+cluster://A,B,C", cfg!(feature = "redis")),
+        ("etcd://A,B,C", cfg!(feature = "etcd")),
         ("postgres://HOST:PORT/DATABASE", cfg!(feature = "postgres")),
         ("mysql://HOST:PORT/DATABASE", cfg!(feature = "mysql")),
         ("memory:", true),

@@ -4,6 +4,8 @@ pub use fencepost_core::fence::*;
 
 #[cfg(feature = "tower")]
 pub use crate::http::{HttpFence, HttpLayer, Marks, MemoryMarks, http_value};
+#[cfg(feature = "etcd")]
+pub use fencepost_etcd::fence as etcd;
 #[cfg(feature = "mysql")]
 pub use fencepost_mysql::fence as mysql;
 #[cfg(feature = "postgres")]

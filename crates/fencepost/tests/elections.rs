@@ -5,6 +5,7 @@ use std::time::Duration;
 use fencepost::Blocking;
 use fencepost_testkit::candidates;
 use fencepost_testkit::cluster::Cluster;
+use fencepost_testkit::etcd::Etcd;
 use fencepost_testkit::mariadb::MariaDb;
 use fencepost_testkit::postgres::Postgres;
 use fencepost_testkit::process::{self, Other};
@@ -55,6 +56,12 @@ fn behind_sentinels() {
 fn in_a_cluster() {
     let cluster = Cluster::start();
     leaders_are_killed(&format!("redis+cluster://{}", cluster.place()));
+}
+
+#[test]
+fn on_etcd() {
+    let server = Etcd::new().start();
+    leaders_are_killed(&format!("etcd://{}", server.address()));
 }
 
 #[test]

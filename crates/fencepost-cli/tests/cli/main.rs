@@ -4,6 +4,7 @@ mod bad_input;
 mod configuration;
 mod deadlocks;
 mod elect;
+mod etcd;
 mod generated;
 mod loss;
 mod nesting;

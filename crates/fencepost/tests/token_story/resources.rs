@@ -4,8 +4,9 @@ use std::any::Any;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use fencepost::FencingToken;
 use fencepost::fence::{self, Column, FenceError, RedisScript, Sql, Stale};
+use fencepost::{Blocking, FencingToken};
+use fencepost_testkit::etcd::Etcd;
 use fencepost_testkit::mariadb::MariaDb;
 use fencepost_testkit::postgres::Postgres;
 use fencepost_testkit::redis::Redis;
@@ -34,6 +35,12 @@ impl Resource {
     /// For another process: the same one.
     pub(crate) fn at(kind: &str, address: &str) -> Self {
         Self::new(kind, address.to_owned(), String::new(), Vec::new())
+    }
+
+    pub(crate) fn etcd() -> Self {
+        let server = Etcd::new().start();
+        let store = format!("etcd://{}", server.address());
+        Self::new("etcd", store.clone(), store, vec![Box::new(server)])
     }
 
     pub(crate) fn postgres() -> Self {
@@ -113,6 +120,11 @@ impl Resource {
 
     pub(crate) fn write(&self, token: FencingToken, value: &str, checked: bool) -> Result<(), Stale> {
         match self.kind.as_str() {
+            "etcd" => {
+                let write = fence::etcd::Transaction::new().put("thing", value);
+                let write = if checked { write.checked("thing", token) } else { write };
+                stale(etcd(&self.address).commit(&write).block().map(|written| assert!(written)))
+            }
             "postgres" | "postgres_column" => in_postgres(&self.address, async |client| {
                 let transaction = client.transaction().await.expect("begun");
                 if checked && self.kind == "postgres" {
@@ -178,6 +190,10 @@ impl Resource {
                 let file = rusqlite::Connection::open(&self.address).expect("a file");
                 file.query_row(select, [], |row| row.get(0)).expect("a row")
             }
+            "etcd" => {
+                let value = etcd(&self.address).get("thing").block().expect("read");
+                String::from_utf8(value.unwrap_or_default()).expect("text")
+            }
             "redis" => self.ask_redis(&["GET", "thing"]),
             "redis_hash" => self.ask_redis(&["HGET", "thing", "value"]),
             "file" => std::fs::read_to_string(&self.address).expect("read"),
@@ -235,8 +251,12 @@ fn embedded() -> (tempfile::TempDir, String) {
     (folder, store)
 }
 
+fn etcd(url: &str) -> fence::etcd::Client {
+    fence::etcd::Client::connect(url).block().expect("the server is up")
+}
+
 fn init(url: &str) {
-    fencepost::Blocking::block(fencepost::init(url)).expect("tables for locks");
+    fencepost::init(url).block().expect("tables for locks");
 }
 
 fn runtime() -> tokio::runtime::Runtime {
