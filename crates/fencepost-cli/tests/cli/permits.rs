@@ -33,11 +33,11 @@ fn several_permits_have_a_slot_and_a_token_each() {
     let place = Place::new();
     let script = "echo $FENCEPOST_SLOT; echo $FENCEPOST_TOKEN";
     let done = place.run(&["--permits", "3", "--take", "2", "s"], &["sh", "-c", script]).end().with_code(0);
-    let lines: Vec<&str> = done.stdout.lines().collect();
-    for list in lines {
-        let numbers: Vec<u64> = list.split(',').map(|number| number.parse().expect("a number")).collect();
-        assert!(numbers.len() == 2 && numbers[0] != numbers[1], "{list}");
-    }
+    let numbers = |list: &str| list.split(',').map(|number| number.parse().expect("a number")).collect::<Vec<u64>>();
+    let lists: Vec<Vec<u64>> = done.stdout.lines().map(numbers).collect();
+    assert!(lists.len() == 2 && lists.iter().all(|list| list.len() == 2), "{lists:?}");
+    // Each slot is a lock of its own: what was granted at one moment may have the same token.
+    assert_ne!(lists[0][0], lists[0][1], "one slot twice");
 }
 
 #[test]
