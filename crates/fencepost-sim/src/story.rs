@@ -86,8 +86,8 @@ impl Plan {
             plan.mistaken = vec![ahead * SECOND as i64, behind * SECOND as i64];
         }
         if story == Story::LateRequest {
-            // The late token is above the other's: each is mistaken about the nodes' clocks.
-            plan.mistaken = vec![2 * SECOND as i64, -4 * SECOND as i64];
+            // The other's token is between the two of the first: both take the nodes' clocks for later than they are.
+            plan.mistaken = vec![2 * SECOND as i64, 1_800 * MILLI as i64];
         }
         plan.mode = if matches!(story, Story::ClockJump | Story::LateRequest) { Mode::Wild } else { Mode::Strict };
         let cut = |links: &[(usize, usize)], lasts| Fault::Cut { links: links.to_vec(), link: Link::Silent, lasts };
