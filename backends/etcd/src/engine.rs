@@ -258,7 +258,8 @@ impl Engine {
         self.keep_mine(&claim, mine);
         match (woken, handed_over) {
             (Ok(Woken::No), _) => {}
-            (Ok(Woken::Yes), Some(event)) => self.push(owner, event),
+            // With a delay, only a lease that has it counts: it asks, and gets one.
+            (Ok(Woken::Yes), Some(event)) if claim.delay.is_zero() => self.push(owner, event),
             _ => self.push(owner, Event::MayPay),
         }
     }

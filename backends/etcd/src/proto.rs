@@ -166,7 +166,7 @@ pub(crate) struct Compare {
     pub(crate) target: i32,
     #[prost(bytes = "vec", tag = "3")]
     pub(crate) key: Vec<u8>,
-    #[prost(oneof = "Against", tags = "5, 6, 7")]
+    #[prost(oneof = "Against", tags = "5, 6, 7, 8")]
     pub(crate) against: Option<Against>,
     #[prost(bytes = "vec", tag = "64")]
     pub(crate) range_end: Vec<u8>,
@@ -181,6 +181,8 @@ pub(crate) enum Against {
     Mod(i64),
     #[prost(bytes, tag = "7")]
     Value(Vec<u8>),
+    #[prost(int64, tag = "8")]
+    Lease(i64),
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -315,6 +317,13 @@ impl RequestOp {
         Self { request: Some(Request::Put(PutRequest { key: key.to_vec(), value, lease: 0, ignore_lease: true })) }
     }
 
+    /// Unless the key is there: whatever is late must not move it to another lease.
+    pub(crate) fn put_new(key: &[u8], value: Vec<u8>, lease: i64) -> Self {
+        let compare = vec![Compare::create(key, Comparison::Equal, 0)];
+        let txn = TxnRequest { compare, success: vec![Self::put(key, value, lease)], failure: Vec::new() };
+        Self { request: Some(Request::Txn(txn)) }
+    }
+
     pub(crate) fn get(key: &[u8]) -> Self {
         Self::range(RangeRequest { key: key.to_vec(), ..RangeRequest::default() })
     }
@@ -335,6 +344,10 @@ impl Compare {
 
     pub(crate) fn modified(key: &[u8], revision: i64) -> Self {
         Self::on(key, &[], Target::Mod, Comparison::Equal, Against::Mod(revision))
+    }
+
+    pub(crate) fn bound_to(key: &[u8], lease: i64) -> Self {
+        Self::on(key, &[], Target::Lease, Comparison::Equal, Against::Lease(lease))
     }
 
     /// Holds if no key is in the range: what is missing was created at 0.

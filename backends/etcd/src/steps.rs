@@ -129,6 +129,10 @@ impl Engine {
         if !answer.succeeded {
             return Ok(self.start_anew(mine));
         }
+        if let Some(own) = answer.found(2).pop().filter(|own| Some(own.lease) != lease.map(|lease| lease.id)) {
+            // Another request of ours moved it.
+            return Ok(self.find_own(mine, &own, lease.as_slice()));
+        }
         mine.attempt = attempt;
         if !alive {
             mine.full = false;
@@ -149,6 +153,7 @@ impl Engine {
             success: vec![
                 RequestOp::range(in_the_way.by_age(Order::Descending, 1, mine.revision - 1)),
                 RequestOp::range(self.keys.all(&claim.name).by_age(Order::Ascending, 1, 0)),
+                RequestOp::get(&mine.key),
             ],
             failure: Vec::new(),
         }

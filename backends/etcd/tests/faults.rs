@@ -276,3 +276,19 @@ fn revoke(place: &Place, lease: i64) {
     let output = etcdctl(&place.servers()).args(["lease", "revoke", &format!("{lease:x}")]).output().expect("runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
+
+/// Whoever had it in between put the key under a lease of its own; the first one must not go on with its old one.
+#[test]
+fn a_hold_that_went_to_another_and_came_back_is_renewed_where_it_is() {
+    let place = Place::on_a_server();
+    let (one, two, third) = (place.locks("one"), place.locks("two"), place.locks("third"));
+    let ttl = Duration::from_secs(4);
+    let lease = one.lock("x").ttl(ttl).acquire().block().expect("free").leak();
+    let lease = two.adopt(&lease).block().expect("still there").leak();
+    let guard = one.adopt(&lease).block().expect("still there");
+    // Longer than the lease of the second, which nobody renews.
+    let waited = third.lock("x").ttl(ttl).wait_at_most(ttl * 2).acquire().block();
+    assert!(matches!(waited, Err(AcquireError::Busy { .. })), "{waited:?}");
+    assert!(guard.is_held());
+    assert_eq!(guard.release().block().expect("an answer"), ReleaseOutcome::Freed);
+}

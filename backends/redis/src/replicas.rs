@@ -58,7 +58,9 @@ impl Replicas {
         let read = said.as_ref().ok().map(|value| steps::read(meaning, &name, value));
         let enough = count.is_ok() && confirmed >= i64::from(self.count);
         match read {
-            Some(Read::Answer(Answer::Granted { .. } | Answer::AllGranted { .. } | Answer::Kept)) if !enough => {
+            Some(Read::Answer(
+                Answer::Granted { .. } | Answer::AllGranted { .. } | Answer::Kept | Answer::KeptAndAsked(_),
+            )) if !enough => {
                 reply.answer(Err(count.err().unwrap_or_else(|| self.too_few(confirmed))));
             }
             // Released it is; the claim that came along asks again, and is told then.

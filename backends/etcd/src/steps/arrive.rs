@@ -40,7 +40,7 @@ impl Engine {
         let taken = self.leases.take(&self.client, claim.kept_for(), limit).await?;
         let (lease, in_the_way) = (taken.lease, self.in_the_way(claim));
         let txn = TxnRequest {
-            compare: vec![Compare::none_in(&in_the_way.from, &in_the_way.to)],
+            compare: vec![Compare::none_in(&in_the_way.from, &in_the_way.to), is_new(mine)],
             success: self.hold(claim, mine, lease, memory),
             failure: vec![
                 RequestOp::get(&mine.key),
@@ -52,10 +52,10 @@ impl Engine {
         if answer.succeeded {
             return self.hold_if(alive, mine, answer.revision(), lease, attempt);
         }
-        self.retire(lease, mine.is_clean(lease));
         if let Some(own) = answer.found(0).pop() {
-            return Ok(find_own(mine, &own));
+            return Ok(self.find_own(mine, &own, &[lease]));
         }
+        self.retire(lease, mine.is_clean(lease));
         let (first, newest) = (answer.found(1).pop(), answer.found(2).pop());
         match newest {
             Some(writer) if claim.mode == Mode::Shared && is_shared(&writer) => {
@@ -101,13 +101,13 @@ impl Engine {
         let leave: Vec<RequestOp> = leaving.iter().map(|leaving| RequestOp::delete(&leaving.key)).collect();
         let wait = [
             RequestOp::get(&mine.key),
-            RequestOp::put(&mine.key, Card::of(claim, self.clock.wall()).write(), short.lease.id),
+            RequestOp::put_new(&mine.key, Card::of(claim, self.clock.wall()).write(), short.lease.id),
             RequestOp::range(in_the_way.by_age(Order::Descending, count, 0)),
             RequestOp::range(self.keys.all(&claim.name).by_age(Order::Ascending, 1, 0)),
         ];
         let before = leave.len();
         let txn = TxnRequest {
-            compare: vec![free],
+            compare: vec![free, is_new(mine)],
             success: leave.iter().cloned().chain(self.hold(claim, mine, long.lease, memory)).collect(),
             failure: leave.into_iter().chain(wait).collect(),
         };
@@ -131,15 +131,13 @@ impl Engine {
             self.retire(short.lease, mine.is_clean(short.lease));
             return Ok(arrived(self.hold_if(alive, mine, seen, long.lease, attempt)?));
         }
-        self.retire(long.lease, mine.is_clean(long.lease));
         if let Some(own) = answer.found(before).pop() {
-            // It is under the short lease now.
-            find_own::<()>(mine, &KeyValue { lease: short.lease.id, ..own });
-            mine.lease = Some(short.lease);
-            return Ok(arrived(None));
+            return Ok(arrived(self.find_own(mine, &own, &[long.lease, short.lease])));
         }
+        self.retire(long.lease, mine.is_clean(long.lease));
+        let short_lives = short_lives.inspect_err(|_| mine.doubtful.push(short.lease.id))?;
         mine.settle(seen, short.lease, false, attempt);
-        if !short_lives? {
+        if !short_lives {
             return Ok(arrived(self.start_anew(mine)));
         }
         let blocking = answer.found(before + 2).into_iter().find(|kv| kv.key != mine.key);
@@ -194,7 +192,7 @@ impl Engine {
             ..Compare::create(&writers.from, Comparison::Less, writer.create_revision + 1)
         };
         let txn = TxnRequest {
-            compare: vec![no_other, Compare::modified(&writer.key, writer.mod_revision)],
+            compare: vec![no_other, Compare::modified(&writer.key, writer.mod_revision), is_new(mine)],
             success: self.hold(claim, mine, lease, memory),
             failure: Vec::new(),
         };
@@ -204,6 +202,18 @@ impl Engine {
             return Ok(None);
         }
         self.hold_if(alive, mine, answer.revision(), lease, attempt)
+    }
+
+    /// An earlier request, or this one before it was repeated, has run after all: its key is there. What was to be its
+    /// lease is not needed, unless it is the one.
+    pub(super) fn find_own<T>(&self, mine: &mut Mine, own: &KeyValue, unused: &[Lease]) -> Option<T> {
+        for lease in unused.iter().filter(|lease| lease.id != own.lease) {
+            self.retire(*lease, mine.is_clean(*lease));
+        }
+        mine.revision = own.create_revision;
+        // It may be of either kind: the key gets another.
+        (mine.lease, mine.full) = (Some(Lease { id: own.lease, seconds: 0 }), false);
+        None
     }
 
     /// The key under this lease, and that its revision is the last token.
@@ -228,9 +238,7 @@ impl Engine {
     }
 }
 
-/// An earlier request has run after all: its key is there. Its lease may be of either kind, so it gets another.
-fn find_own<T>(mine: &mut Mine, own: &KeyValue) -> Option<T> {
-    mine.revision = own.create_revision;
-    (mine.lease, mine.full) = (Some(Lease { id: own.lease, seconds: 0 }), false);
-    None
+/// Its key is not there yet.
+fn is_new(mine: &Mine) -> Compare {
+    Compare::create(&mine.key, Comparison::Equal, 0)
 }

@@ -31,9 +31,12 @@ impl Engine {
             if !answer.succeeded {
                 return Ok(lost(&mut answer));
             }
-            if alive {
-                let card = answer.found(0).pop().and_then(|own| Card::read(&own.value));
-                return Ok(kept(card.and_then(|card| card.asked)));
+            let own = answer.found(0).pop();
+            // Somebody may have had the lease in between, and put the key under another.
+            if alive && own.as_ref().map(|own| own.lease) == mine.lease.map(|lease| lease.id) {
+                // What is remembered must not end while a lock is held for days; that is asked again with the next one.
+                let _ = self.leases.memory(&self.client, limit).await;
+                return Ok(kept(own.and_then(|own| Card::read(&own.value)).and_then(|card| card.asked)));
             }
         }
         for _ in 0..ROUNDS_MAX {
@@ -69,19 +72,25 @@ impl Engine {
         let memory = self.leases.memory(&self.client, limit).await?;
         let taken = self.leases.take(&self.client, claim.kept_for(), limit).await?;
         let lease = taken.lease;
-        let asked = Card::read(&own.value).and_then(|card| card.asked);
-        let card = Card { asked: asked.clone(), ..Card::of(claim, self.clock.wall()) };
+        let old = Card::read(&own.value);
+        let (asked, was_shared) = old.map_or((None, false), |old| (old.asked, old.shared));
+        let card = Card::of(claim, self.clock.wall());
+        // Once a reader's, always a reader's.
+        let card = Card { asked: asked.clone(), shared: card.shared || was_shared, ..card };
         let txn = TxnRequest {
             compare: vec![Compare::modified(&own.key, own.mod_revision)],
             success: vec![
                 RequestOp::put(&own.key, card.write(), lease.id),
                 RequestOp::put(&self.keys.last(&claim.name), revision.to_string().into_bytes(), memory),
             ],
-            failure: Vec::new(),
+            failure: vec![RequestOp::get(&own.key)],
         };
-        let Put { answer, alive, .. } = self.put_under(mine, &taken, txn, limit).await?;
-        if !answer.succeeded || !alive {
-            self.retire(lease, answer.succeeded && mine.is_clean(lease));
+        let Put { mut answer, alive, .. } = self.put_under(mine, &taken, txn, limit).await?;
+        if !is_under(&mut answer, revision, lease) {
+            self.retire(lease, alive && mine.is_clean(lease));
+            return Ok(None);
+        }
+        if !alive {
             return Ok(None);
         }
         (mine.key, mine.granted) = (own.key, true);
@@ -96,15 +105,19 @@ impl Engine {
         let lease = taken.lease;
         let (revision, shared) = (mine.revision, mine.shared);
         let txn = TxnRequest {
-            compare: vec![Compare::create(&mine.key, Comparison::Equal, revision)],
+            compare: vec![
+                Compare::create(&mine.key, Comparison::Equal, revision),
+                // One that is late finds the key under another lease than it knew.
+                Compare::bound_to(&mine.key, mine.lease.map_or(0, |lease| lease.id)),
+            ],
             success: vec![
                 RequestOp::put(&mine.key, Card::of(claim, self.clock.wall()).write(), lease.id),
                 RequestOp::put(&self.keys.last(&claim.name), revision.to_string().into_bytes(), memory),
             ],
-            failure: Vec::new(),
+            failure: vec![RequestOp::get(&mine.key)],
         };
-        let Put { answer, alive, .. } = self.put_under(mine, &taken, txn, limit).await?;
-        if !answer.succeeded || !alive {
+        let Put { mut answer, alive, .. } = self.put_under(mine, &taken, txn, limit).await?;
+        if !is_under(&mut answer, revision, lease) || !alive {
             self.retire(lease, false);
             self.start_anew::<()>(mine);
             return Ok(false);
@@ -122,6 +135,12 @@ impl Engine {
             self.retire(old, mine.is_clean(old));
         }
     }
+}
+
+/// The key is under this lease now; also if the request ran, went unanswered and was repeated.
+fn is_under(answer: &mut TxnResponse, revision: i64, lease: Lease) -> bool {
+    let own = answer.found(0).pop();
+    answer.succeeded || own.is_some_and(|own| own.create_revision == revision && own.lease == lease.id)
 }
 
 fn kept(asked: Option<Asked>) -> Answer {

@@ -45,9 +45,11 @@ impl Engine {
         limit: Instant,
     ) -> Result<bool, Failure> {
         self.watches.forget(&claim.owner);
-        for id in std::mem::take(&mut mine.doubtful) {
+        while let Some(id) = mine.doubtful.last().copied() {
             mine.lease = mine.lease.filter(|lease| lease.id != id);
+            // One that fails is tried again with the next release: it stays on the list.
             self.client.revoke(id, limit).await?;
+            mine.doubtful.pop();
         }
         if let Some(lease) = mine.lease.take() {
             self.retire(lease, true);
