@@ -148,7 +148,7 @@ local function join(owner, ticket, lease, kept_for, inbox, attempt, mode, tail)
     return false
   end
   if ticket == '0' then
-    local tail = call('ZREVRANGE', line, 0, 0, 'WITHSCORES')
+    local tail = call('ZRANGE', line, -1, -1, 'WITHSCORES')
     ticket = digits(math.max(now, tail[2] and tonumber(tail[2]) + 1 or 0))
   end
   call('ZADD', line, 'NX', ticket, owner)

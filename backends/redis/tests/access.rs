@@ -172,7 +172,9 @@ fn every_right_of_the_readme_is_needed() {
     let held = locks.lock("b").acquire().block().expect("free");
     std::thread::scope(|scope| {
         scope.spawn(|| drop(others.lock("b").wait_forever().acquire().block().expect("handed over")));
-        while locks.inspect("b").block().expect("it answers").waiters.is_empty() {}
+        fencepost_testkit::wait::until("it is in line", || {
+            !locks.inspect("b").block().expect("it answers").waiters.is_empty()
+        });
         drop(held);
     });
     let reader = locks.lock("c").shared().acquire().block().expect("free");

@@ -35,7 +35,8 @@ impl Drop for Stops<'_> {
     }
 }
 
-/// The work of whoever lost its leadership is gone when the next one starts; later it leads again, in a higher term.
+/// The work of whoever lost its leadership is gone when the next one starts; later it leads again, in a higher term: the
+/// line has it behind the other.
 pub fn a_leader_stops_before_the_next_one_starts_and_campaigns_again(subject: &impl Subject) {
     let (one, two) = (subject.locks("one"), subject.locks("two"));
     let mut events = two.events();

@@ -114,7 +114,6 @@ macro_rules! contract {
             delay: a_clean_release_frees_at_once_whatever_the_delay;
             delay: an_adopted_lease_keeps_its_delay;
             election: the_next_candidate_leads_after_a_resignation_in_a_higher_term;
-            election: a_leader_stops_before_the_next_one_starts_and_campaigns_again;
             election: standing_follows_the_leadership;
             election: what_cannot_be_published_is_refused;
             exclusion: second_owner_is_refused_while_first_holds;
@@ -182,6 +181,7 @@ macro_rules! contract {
             deadlocks: two_locks_in_opposite_order_are_seen_as_a_deadlock;
             deadlocks: a_wait_that_closes_a_cycle_fails_if_its_actor_asked_for_it;
             deadlocks: a_deadlock_of_one_behind_another_of_its_process_is_seen_there;
+            election: a_leader_stops_before_the_next_one_starts_and_campaigns_again;
             election: a_leader_is_seen_with_its_term_and_payload_and_the_candidates_behind_it;
             election: whoever_observes_sees_each_leader_and_when_there_is_none;
             inspection: the_holder_and_the_line_can_be_seen;
