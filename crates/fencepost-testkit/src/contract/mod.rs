@@ -42,8 +42,8 @@ pub trait Subject: Send + Sync + 'static {
     }
 }
 
-/// In milliseconds; see [`lengthen_leases`].
-static SHORTEST_LEASE: AtomicU64 = AtomicU64::new(200);
+/// In milliseconds; a busy machine answers within half of it. See [`lengthen_leases`].
+static SHORTEST_LEASE: AtomicU64 = AtomicU64::new(500);
 
 /// From here on no lease of this process is meant to expire sooner: for a store that is away now and then.
 pub fn lengthen_leases(shortest: Duration) {
