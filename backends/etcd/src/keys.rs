@@ -6,7 +6,9 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use fencepost_core::store::{ActorId, Claim, FencingToken, Holder, LockName, Mode, Owner, Waiter, YieldRequest};
+use fencepost_core::store::{
+    ActorId, Claim, FencingToken, Holder, LockName, Mode, Owner, Waiter, YieldRequest, percent_decoded,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::proto::{KeyValue, Order, RangeRequest, SortBy};
@@ -95,7 +97,7 @@ impl Keys {
             Some(remembered) => remembered.strip_prefix("last/")?,
             None => rest.rsplit_once('/')?.0,
         };
-        LockName::new(decoded(name)?).ok()
+        LockName::new(percent_decoded(name)?).ok()
     }
 
     /// Whose claim this key is, if it is one of ours.
@@ -132,20 +134,6 @@ fn encoded(name: &str) -> String {
         }
     }
     text
-}
-
-fn decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let mut digit = || rest.next().and_then(|digit| char::from(digit).to_digit(16));
-        bytes.push(u8::try_from(digit()? * 16 + digit()?).ok()?);
-    }
-    String::from_utf8(bytes).ok()
 }
 
 /// What a claim says of itself, in the value of its key.

@@ -1,6 +1,7 @@
 //! What a URL says: which servers, as whom, under which prefix.
 
 use fencepost_core::Invalid;
+use fencepost_core::store::{password_from, percent_decoded};
 
 /// Where a server listens unless the URL says otherwise.
 const PORT: u16 = 2379;
@@ -57,7 +58,7 @@ impl Settings {
                 "ca_file" => settings.ca_file = Some(value),
                 "cert_file" => settings.cert_file = Some(value),
                 "key_file" => settings.key_file = Some(value),
-                "password_file" => password = Some(read_password(&value)?),
+                "password_file" => password = Some(password_from(&value)?),
                 _ => {
                     return Err(Invalid::new(
                         "store",
@@ -113,26 +114,8 @@ fn server(text: &str) -> Result<String, Invalid> {
     Ok(format!("{host}:{port}"))
 }
 
-fn read_password(path: &str) -> Result<String, Invalid> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Invalid::new("password_file", path, format!("name a file that can be read: {error}")))?;
-    Ok(text.trim_end_matches(['\n', '\r']).to_owned())
-}
-
 fn decoded(key: &str, text: &str) -> Result<String, Invalid> {
-    let refuse = || Invalid::new("store", key, "this part of the URL is not percent-encoded UTF-8");
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let mut digit = || rest.next().and_then(|digit| char::from(digit).to_digit(16));
-        let (Some(high), Some(low)) = (digit(), digit()) else { return Err(refuse()) };
-        bytes.push(u8::try_from(high * 16 + low).expect("BUG: two digits are a byte"));
-    }
-    String::from_utf8(bytes).map_err(|_| refuse())
+    percent_decoded(text).ok_or_else(|| Invalid::new("store", key, "this part of the URL is not percent-encoded UTF-8"))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use fencepost_core::Invalid;
+use fencepost_core::store::percent_decoded;
 
 use crate::keys::Layout;
 use crate::replicas::Replicas;
@@ -226,17 +227,6 @@ fn max_ttl_of(value: &str) -> Result<Duration, Invalid> {
 /// Undoes percent-encoding.
 pub(crate) fn decoded(text: &str) -> Result<String, Invalid> {
     // What was refused may be a password: the error does not repeat it.
-    let refuse = || Invalid::new("store", "…%…", "after % come two hexadecimal digits of a UTF-8 byte");
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes().iter();
-    while let Some(byte) = rest.next() {
-        if *byte != b'%' {
-            bytes.push(*byte);
-            continue;
-        }
-        let mut digit = || rest.next().and_then(|byte| char::from(*byte).to_digit(16)).ok_or_else(refuse);
-        let value = digit()? * 16 + digit()?;
-        bytes.push(u8::try_from(value).map_err(|_| refuse())?);
-    }
-    String::from_utf8(bytes).map_err(|_| refuse())
+    percent_decoded(text)
+        .ok_or_else(|| Invalid::new("store", "…%…", "after % come two hexadecimal digits of a UTF-8 byte"))
 }

@@ -4,6 +4,7 @@
 //! the lock `NAME/permit#SLOT`. It holds no secret. A token is granted once, so a store that shows a holder with exactly this token is the store of the outer
 //! run, however its URL is spelled, and the outer run still holds the lock.
 
+use fencepost::store::percent_decoded;
 use fencepost::{Actor, ActorId, Blocking, Locks, StoreError};
 
 const HELD: &str = "FENCEPOST_HELD";
@@ -98,7 +99,7 @@ impl Held {
     fn parse(text: &str) -> Self {
         let entry = |part: &str| {
             let (name, token) = part.split_once('=')?;
-            Some(Entry { name: decoded(name)?, token: token.to_owned() })
+            Some(Entry { name: percent_decoded(name)?, token: token.to_owned() })
         };
         Self(text.split(',').filter_map(entry).collect())
     }
@@ -163,21 +164,6 @@ impl Told {
 fn encoded(name: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/:".contains(&byte);
     name.bytes().map(|byte| if plain(byte) { char::from(byte).into() } else { format!("%{byte:02X}") }).collect()
-}
-
-fn decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::new();
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        bytes.push(match byte {
-            b'%' => {
-                let mut digit = || rest.next().and_then(|digit| char::from(digit).to_digit(16));
-                u8::try_from(digit()? * 16 + digit()?).ok()?
-            }
-            other => other,
-        });
-    }
-    String::from_utf8(bytes).ok()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! What a URL says beyond what the driver reads: settings of our own behind the `?`.
 
 use fencepost_core::Invalid;
+use fencepost_core::store::{password_from, percent_decoded};
 
 use crate::tables::Tables;
 
@@ -56,7 +57,7 @@ impl Settings {
                     };
                 }
                 "ca_file" => ca_file = Some(value),
-                "password_file" => password = Some(read_password(&value)?),
+                "password_file" => password = Some(password_from(&value)?),
                 "listen" => {
                     listen = match value.as_str() {
                         "on" => true,
@@ -77,26 +78,8 @@ impl Settings {
     }
 }
 
-fn read_password(path: &str) -> Result<String, Invalid> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Invalid::new("password_file", path, format!("name a file that can be read: {error}")))?;
-    Ok(text.trim_end_matches(['\n', '\r']).to_owned())
-}
-
 fn decoded(key: &str, text: &str) -> Result<String, Invalid> {
-    let refuse = || Invalid::new("store", key, "a setting of the URL is not percent-encoded UTF-8");
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let mut digit = || rest.next().and_then(|digit| char::from(digit).to_digit(16));
-        let (Some(high), Some(low)) = (digit(), digit()) else { return Err(refuse()) };
-        bytes.push(u8::try_from(high * 16 + low).expect("BUG: two digits are a byte"));
-    }
-    String::from_utf8(bytes).map_err(|_| refuse())
+    percent_decoded(text).ok_or_else(|| Invalid::new("store", key, "a setting of the URL is not percent-encoded UTF-8"))
 }
 
 #[cfg(test)]

@@ -9,8 +9,10 @@
 
 mod memory;
 pub mod table;
+mod text;
 
 pub use memory::Memory;
+pub use text::{password_from, percent_decoded};
 
 use std::fmt;
 use std::sync::Arc;
