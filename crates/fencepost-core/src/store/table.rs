@@ -173,6 +173,16 @@ impl<'a, S: Shelf> Desk<'a, S> {
     ) -> Result<Result<Answer, Trouble>, S::Error> {
         let kept = |held: &&Held| held.owner == claim.owner && held.token <= token;
         if let Some(mut mine) = self.holders.iter().find(kept).cloned() {
+            if mine.token < token {
+                if let Some(refusal) = self.quarantine() {
+                    return Ok(Err(refusal));
+                }
+                if !self.below_ceiling(token) {
+                    return Ok(Ok(Answer::Lost(Loss::TakenOver)));
+                }
+                // It was given back, maybe, and that is still under way: it must not free what counts from now on.
+                (mine.token, mine.asked) = (token, None);
+            }
             mine.until = self.now.moment.plus(claim.kept_for());
             let asked = mine.asked.clone();
             let downgraded = claim.mode == Mode::Shared && mine.mode == Mode::Exclusive;
