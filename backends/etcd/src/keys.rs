@@ -80,6 +80,11 @@ impl Keys {
         format!("{}{APART}revoked/{}/{}", self.prefix, encoded(name.as_str()), owner.expose()).into_bytes()
     }
 
+    /// Where the record is.
+    pub(crate) fn record(&self, name: &LockName) -> Vec<u8> {
+        format!("{}{APART}record/{}", self.prefix, encoded(name.as_str())).into_bytes()
+    }
+
     /// Keys of all claims on locks whose names start so, and of all that are remembered.
     pub(crate) fn listing(&self, start: &str) -> [Span; 2] {
         let (claims, last) = (format!("{}{}", self.prefix, encoded(start)), format!("{}{APART}last/", self.prefix));

@@ -43,14 +43,18 @@ pub(crate) struct Leases {
 impl Leases {
     /// A lease for at least so long. The grain is a second.
     pub(crate) async fn take(&self, client: &Client, span: Duration, limit: Instant) -> Result<Taken, Failure> {
-        let whole = i64::try_from(span.as_secs()).unwrap_or(i64::MAX / 2);
-        let seconds = whole + i64::from(span.subsec_nanos() > 0);
+        let seconds = seconds(span);
         if let Some(id) = self.take_idle(seconds) {
             return Ok(Taken { lease: Lease { id, seconds }, fresh: false });
         }
-        let id = number()?;
-        client.grant(id, seconds, limit).await?;
-        Ok(Taken { lease: Lease { id, seconds }, fresh: true })
+        Ok(Taken { lease: Self::fresh(client, span, limit).await?, fresh: true })
+    }
+
+    /// A lease that nobody had before, for at least so long.
+    pub(crate) async fn fresh(client: &Client, span: Duration, limit: Instant) -> Result<Lease, Failure> {
+        let lease = Lease { id: number()?, seconds: seconds(span) };
+        client.grant(lease.id, lease.seconds, limit).await?;
+        Ok(lease)
     }
 
     /// One that started anew not long ago, as one that is in use does. A leader that was stalled ends those that it takes
@@ -104,6 +108,11 @@ impl Leases {
     fn idle(&self) -> std::sync::MutexGuard<'_, HashMap<i64, Vec<(i64, Instant)>>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn seconds(span: Duration) -> i64 {
+    let whole = i64::try_from(span.as_secs()).unwrap_or(i64::MAX / 2);
+    whole + i64::from(span.subsec_nanos() > 0)
 }
 
 /// A number that no other lease has.
