@@ -327,7 +327,7 @@ pub fn pruning_forgets_old_rows_and_never_lowers_the_next_token<P: SqlPlace>() {
     assert!(after > before);
     // A token ahead of the clock, as after the clock was set back, is never forgotten.
     let ahead = FencingToken::at(SystemTime::now() + 10 * DAY);
-    session.run(&format!("UPDATE {} SET last_token = {ahead}", place.table("locks")));
+    session.run(&format!("UPDATE {} SET newest_token = {ahead}", place.table("locks")));
     age(3 * DAY_US);
     assert_eq!(next_token(&locks), ahead.next());
     drop(leaked);
