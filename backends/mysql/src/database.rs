@@ -173,7 +173,7 @@ impl Database for MySql {
             return Ok(Vec::new());
         }
         let wants: Vec<Want> = names.iter().cloned().map(Want::all).collect();
-        let statements: Vec<String> = wants.iter().map(|want| self.statements.page(want)).collect();
+        let statements: Vec<String> = wants.iter().map(|want| self.statements.look(want)).collect();
         let found = sets(link, &statements.join("; ")).await?;
         let each = found.len() / names.len();
         found.chunks(each).zip(&wants).map(|(sets, want)| page(sets.iter().flatten().cloned(), want)).collect()

@@ -90,14 +90,24 @@ impl Statements {
         lock + &self.page(want)
     }
 
+    /// The row of the lock is there and locked.
+    pub(crate) fn page(&self, want: &Want) -> String {
+        self.rows(want, "FROM {locks} WHERE")
+    }
+
+    /// There may be no row.
+    pub(crate) fn look(&self, want: &Want) -> String {
+        self.rows(want, "FROM (SELECT 1) AS one LEFT JOIN {locks} ON")
+    }
+
     /// Several statements, in the order of [`RowKind`](fencepost_sql::RowKind): the server is quicker with each of them
     /// than with their union, for which it makes a table.
-    pub(crate) fn page(&self, want: &Want) -> String {
+    fn rows(&self, want: &Want, from_lock: &str) -> String {
         let name = bytes(want.name.as_str());
         let lock = format!(
             "SELECT 0, owner, token, shared, label, since_us, until_us, 0, attempt, actor, ask_number, ask_by, ask_note, \
              NULL, COALESCE(newest_token, 0), COALESCE(busy, 0), COALESCE(late_until_us, 0), {NOW_US} \
-             FROM (SELECT 1) AS one LEFT JOIN {{locks}} ON name = {name}"
+             {from_lock} name = {name}"
         );
         let holders = format!(
             "SELECT 1, owner, token, shared, label, since_us, until_us, 0, attempt, actor, ask_number, ask_by, ask_note, \
@@ -169,17 +179,25 @@ impl Statements {
         ))
     }
 
+    /// A single grant is in the row of its lock; only readers can be several.
     pub(crate) fn grants<'a>(&self, claims: impl Iterator<Item = &'a Claim> + Clone) -> String {
+        let wanted = |claims: &mut dyn Iterator<Item = &'a Claim>| {
+            let pair = |claim: &Claim| format!("({}, {})", bytes(claim.name.as_str()), text(&claim.owner.expose()));
+            claims.map(pair).collect::<Vec<_>>().join(", ")
+        };
         let names: Vec<String> = claims.clone().map(|claim| bytes(claim.name.as_str())).collect();
-        let names = names.join(", ");
-        let wanted: Vec<String> =
-            claims.map(|claim| format!("({}, {})", bytes(claim.name.as_str()), text(&claim.owner.expose()))).collect();
-        let wanted = wanted.join(", ");
-        self.tables.fill(&format!(
-            "SELECT owner, token, attempt FROM {{locks}} WHERE name IN ({names}) AND (name, owner) IN ({wanted}) \
-             AND until_us > {NOW_US} UNION ALL \
-             SELECT owner, token, attempt FROM {{holders}} WHERE (name, owner) IN ({wanted}) AND until_us > {NOW_US}"
-        ))
+        let mut all = format!(
+            "SELECT owner, token, attempt FROM {{locks}} WHERE name IN ({}) AND (name, owner) IN ({}) \
+             AND until_us > {NOW_US}",
+            names.join(", "),
+            wanted(&mut claims.clone()),
+        );
+        let readers = wanted(&mut claims.filter(|claim| claim.mode == Mode::Shared));
+        if !readers.is_empty() {
+            let several = "UNION ALL SELECT owner, token, attempt FROM {holders} WHERE (name, owner) IN";
+            write!(all, " {several} ({readers}) AND until_us > {NOW_US}").expect("BUG: memory");
+        }
+        self.tables.fill(&all)
     }
 
     /// Whether it is time to forget; only one at a time does.
