@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use fencepost_core::store::table::Kept;
 use fencepost_core::store::{Claim, FencingToken, LockName, Owner, StoreError, StoreErrorKind};
 use fencepost_core::{Connect, Invalid};
 use fencepost_sql::{
@@ -162,6 +163,23 @@ impl Database for MySql {
 
     async fn commit(&self, link: &mut Conn, name: &LockName, changes: &Changes) -> Result<(), Failure> {
         sets(link, &self.statements.commit(name, changes)).await.map(drop)
+    }
+
+    async fn record(&self, link: &mut Conn, name: &LockName, locking: bool) -> Result<(Option<Kept>, i64), Failure> {
+        let text = if locking { self.statements.lock_record(name) } else { self.statements.record(name) };
+        let mut found = sets(link, &text).await?;
+        let now_us = found.pop().and_then(|rows| rows.first()?.get(0)).unwrap_or_default();
+        let kept = found.pop().and_then(|rows| {
+            let row = rows.first()?;
+            let token = |column: usize| FencingToken::from_number(u64::try_from(row.get::<i64, _>(column)?).ok()?);
+            let value = row.get::<Option<Vec<u8>>, _>(2)?;
+            Some(Kept { token: token(0)?, until: token(1)?, value, value_until: token(3)? })
+        });
+        Ok((kept, now_us))
+    }
+
+    async fn put_record(&self, link: &mut Conn, name: &LockName, kept: &Kept) -> Result<(), Failure> {
+        sets(link, &self.statements.put_record(name, kept)).await.map(drop)
     }
 
     async fn rollback(&self, link: &mut Conn) -> Result<(), Failure> {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use fencepost_core::store::table::{Held, Queued};
+use fencepost_core::store::table::{Held, Kept, Queued};
 use fencepost_core::store::{Claim, FencingToken, LockName, Mode, Moment, Owner};
 use fencepost_sql::{Changes, Free, LockRow, Tables, Take, Want};
 
@@ -12,6 +12,7 @@ use crate::text::{bytes, list, maybe, text};
 const NOW_US: &str = "CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED)";
 /// The same as a token: 1024 per millisecond from 2025-01-01 on.
 const CLOCK: &str = "((CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED) - 1735689600000000) * 1024 DIV 1000)";
+const SELECT_NOW: &str = "SELECT CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED)";
 const TOKEN_MAX: i64 = (1 << 53) - 1;
 /// Whether the row of a lock says that one statement may take it.
 const IS_FREE: &str = "busy = 0 AND late_until_us <= CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED) \
@@ -210,12 +211,13 @@ impl Statements {
 
     /// Forgets what is over, and what nobody used for a day where the clock alone mints a higher token. A minute less than
     /// the clock: a step may have read it before it waited.
-    pub(crate) fn prune(&self, now_us: i64) -> [String; 4] {
+    pub(crate) fn prune(&self, now_us: i64) -> [String; 5] {
         let (before, clock) = (now_us - 86_400_000_000, (now_us / 1000 - 1_735_689_600_000 - 60_000) * 1024);
         [
             self.tables.fill(&format!("DELETE FROM {{holders}} WHERE until_us <= {now_us}")),
             self.tables.fill(&format!("DELETE FROM {{waiters}} WHERE until_us <= {now_us}")),
             self.tables.fill(&format!("DELETE FROM {{revoked}} WHERE at_us <= {before}")),
+            self.tables.fill(&format!("DELETE FROM {{records}} WHERE token > 0 AND until <= {clock}")),
             self.tables.fill(&format!(
                 "DELETE FROM {{locks}} WHERE used_us <= {before} AND newest_token < {clock} \
                  AND (owner IS NULL OR until_us <= {now_us}) \
@@ -223,6 +225,33 @@ impl Statements {
                  AND NOT EXISTS (SELECT 1 FROM {{waiters}} AS queued WHERE queued.name = {{locks}}.name)"
             )),
         ]
+    }
+
+    /// The record beside a lock, and the clock.
+    pub(crate) fn record(&self, name: &LockName) -> String {
+        let name = bytes(name.as_str());
+        self.tables.fill(&format!(
+            "SELECT token, until, value, value_until FROM {{records}} WHERE name = {name}; {SELECT_NOW}"
+        ))
+    }
+
+    /// The same in a transaction that has its row.
+    pub(crate) fn lock_record(&self, name: &LockName) -> String {
+        let name = bytes(name.as_str());
+        self.tables.fill(&format!(
+            "START TRANSACTION; INSERT INTO {{records}} (name, token, until, value_until) VALUES ({name}, 0, 0, 0) \
+             ON DUPLICATE KEY UPDATE token = token; \
+             SELECT token, until, value, value_until FROM {{records}} WHERE name = {name} FOR UPDATE; {SELECT_NOW}"
+        ))
+    }
+
+    pub(crate) fn put_record(&self, name: &LockName, kept: &Kept) -> String {
+        let (name, value) = (bytes(name.as_str()), kept.value.as_ref().map_or("NULL".to_owned(), bytes));
+        let (token, until, value_until) = (kept.token, kept.until, kept.value_until);
+        self.tables.fill(&format!(
+            "UPDATE {{records}} SET token = {token}, until = {until}, value = {value}, value_until = {value_until} \
+             WHERE name = {name}; COMMIT"
+        ))
     }
 
     /// Fails where the tables are of version 1.
@@ -261,14 +290,17 @@ fn grant(held: &Held) -> [(&'static str, String); 11] {
 
 fn put_holder(key: &str, held: &Held) -> String {
     let grant = grant(held);
-    let (columns, values) = (grant.each_ref().map(|(column, _)| *column), grant.each_ref().map(|(_, value)| value.as_str()));
+    let (columns, values) =
+        (grant.each_ref().map(|(column, _)| *column), grant.each_ref().map(|(_, value)| value.as_str()));
     format!("REPLACE INTO {{holders}} (name, {}) VALUES ({key}, {})", columns.join(", "), values.join(", "))
 }
 
 fn put_lock(key: &str, row: &LockRow, changes: &Changes) -> String {
     let seat = match &row.seat {
         Some(held) => grant(held).map(|(column, value)| format!("{column} = {value}")).join(", "),
-        None => "owner = NULL, label = NULL, actor = NULL, ask_number = NULL, ask_by = NULL, ask_note = NULL".to_owned(),
+        None => {
+            "owner = NULL, label = NULL, actor = NULL, ask_number = NULL, ask_by = NULL, ask_note = NULL".to_owned()
+        }
     };
     let last = changes.last.map_or(0, FencingToken::as_i64);
     format!(

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use fencepost_core::store::table::{Held, Queued};
+use fencepost_core::store::table::{Held, Kept, Queued};
 use fencepost_core::store::{Claim, FencingToken, LockName, Mode, Moment, Owner, StoreError, StoreErrorKind};
 use fencepost_core::{Connect, Invalid};
 use fencepost_sql::{
@@ -267,6 +267,41 @@ impl Database for Postgres {
         // After a statement that failed, the server takes this for a rollback; the failure is what we report.
         sent.push(Box::pin(link.batch("COMMIT")));
         link.at_once(join_all(sent)).await.into_iter().collect()
+    }
+
+    async fn record(&self, link: &mut Link, name: &LockName, locking: bool) -> Result<(Option<Kept>, i64), Failure> {
+        let (statements, key) = (&self.statements, [Value::text(name.as_str())]);
+        let (rows, now) = match locking {
+            false => link.at_once(join(link.rows(&statements.record, &key), link.rows(CLOCK, &[]))).await,
+            true => {
+                let begun = join(link.batch(BEGIN), link.rows(&statements.make_record, &key));
+                let read = join(link.rows(&statements.lock_record, &key), link.rows(CLOCK, &[]));
+                let ((begun, made), read) = link.at_once(join(begun, read)).await;
+                begun?;
+                made?;
+                read
+            }
+        };
+        let now_us = now?.first().map_or(0, |row| row.get(0));
+        let kept = rows?.first().and_then(|row| {
+            let token = |column: usize| FencingToken::from_number(u64::try_from(row.get::<_, i64>(column)).ok()?);
+            Some(Kept { token: token(0)?, until: token(1)?, value: row.get(2), value_until: token(3)? })
+        });
+        Ok((kept, now_us))
+    }
+
+    async fn put_record(&self, link: &mut Link, name: &LockName, kept: &Kept) -> Result<(), Failure> {
+        let values = [
+            Value::text(name.as_str()),
+            Value::number(kept.token.as_i64()),
+            Value::number(kept.until.as_i64()),
+            Value::Bytes(kept.value.clone()),
+            Value::number(kept.value_until.as_i64()),
+        ];
+        let (put, ended) =
+            link.at_once(join(link.rows(&self.statements.put_record, &values), link.batch("COMMIT"))).await;
+        put?;
+        ended
     }
 
     async fn rollback(&self, link: &mut Link) -> Result<(), Failure> {

@@ -22,6 +22,7 @@ pub(crate) enum Value {
     Number(Option<i64>),
     Yes(bool),
     Texts(Vec<String>),
+    Bytes(Option<Vec<u8>>),
 }
 
 impl Value {
@@ -39,6 +40,7 @@ impl Value {
             Self::Number(number) => number,
             Self::Yes(yes) => yes,
             Self::Texts(texts) => texts,
+            Self::Bytes(bytes) => bytes,
         }
     }
 
@@ -48,6 +50,7 @@ impl Value {
             Self::Number(_) => Type::INT8,
             Self::Yes(_) => Type::BOOL,
             Self::Texts(_) => Type::TEXT_ARRAY,
+            Self::Bytes(_) => Type::BYTEA,
         }
     }
 }

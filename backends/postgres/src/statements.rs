@@ -21,6 +21,8 @@ const LOCK: &str = "SELECT newest_token, busy, late_until_us, owner, token, shar
 const PLACES: &str = "SELECT owner, ticket, shared, label, since_us, until_us, kept_us, attempt, actor, NULL::int8, \
      NULL::text, NULL::text, inbox FROM {waiters} WHERE name = $1";
 
+const RECORD: &str = "SELECT token, until, value, value_until FROM {records} WHERE name = $1";
+
 /// One per table layout.
 #[derive(Debug)]
 pub(crate) struct Statements {
@@ -41,6 +43,10 @@ pub(crate) struct Statements {
     pub(crate) drop_waiters: String,
     pub(crate) revoke: String,
     pub(crate) put_lock: String,
+    pub(crate) record: String,
+    pub(crate) lock_record: String,
+    pub(crate) make_record: String,
+    pub(crate) put_record: String,
     pub(crate) names: String,
     pub(crate) names_waited_for: String,
     pub(crate) grants: String,
@@ -88,6 +94,14 @@ impl Statements {
                  ON CONFLICT (name, owner) DO UPDATE SET at_us = $3",
             ),
             put_lock: fill(include_str!("sql/put_lock.sql")),
+            record: fill(RECORD),
+            lock_record: fill(&format!("{RECORD} FOR UPDATE")),
+            make_record: fill(
+                "INSERT INTO {records} (name, token, until, value_until) VALUES ($1, 0, 0, 0) ON CONFLICT (name) DO NOTHING",
+            ),
+            put_record: fill(
+                "UPDATE {records} SET token = $2, until = $3, value = $4, value_until = $5 WHERE name = $1",
+            ),
             names: names("locks", ""),
             names_waited_for: names("waiters", "DISTINCT"),
             grants: fill(

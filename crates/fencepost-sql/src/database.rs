@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
+use fencepost_core::store::table::Kept;
 use fencepost_core::store::{Claim, FencingToken, LockName, Owner, StoreError, StoreErrorKind, Trouble};
 
 use crate::changes::Changes;
@@ -79,6 +80,21 @@ pub trait Database: Send + Sync + Sized + 'static {
         link: &mut Self::Link,
         name: &LockName,
         changes: &Changes,
+    ) -> impl Future<Output = Result<(), Failure>> + Send;
+    /// Reads the record beside a lock, and the database's clock in microseconds since 1970. `locking` begins a transaction
+    /// that has its row, made if missing.
+    fn record(
+        &self,
+        link: &mut Self::Link,
+        name: &LockName,
+        locking: bool,
+    ) -> impl Future<Output = Result<(Option<Kept>, i64), Failure>> + Send;
+    /// Writes the record, and commits.
+    fn put_record(
+        &self,
+        link: &mut Self::Link,
+        name: &LockName,
+        kept: &Kept,
     ) -> impl Future<Output = Result<(), Failure>> + Send;
     /// Ends a transaction that failed or changed nothing.
     fn rollback(&self, link: &mut Self::Link) -> impl Future<Output = Result<(), Failure>> + Send;

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use fencepost_core::store::table::{self, Notice};
+use fencepost_core::store::table::{self, Kept, Notice};
 use fencepost_core::store::{
-    Answer, Clock, Event, FencingToken, LockName, Moment, Owner, Reply, Step, StoreErrorKind, Trouble,
+    Answer, Clock, Deed, Event, FencingToken, LockName, Moment, Owner, Reply, Step, StoreErrorKind, Trouble,
 };
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
@@ -119,7 +119,9 @@ impl<D: Database> Engine<D> {
     /// Which lane a step belongs to.
     pub(crate) fn lane(&self, step: &Step) -> Lane {
         match step {
-            Step::Inspect { .. } | Step::List { .. } => Lane::Reads(self.reads.fetch_add(1, Ordering::Relaxed)),
+            Step::Inspect { .. } | Step::List { .. } | Step::Record { deed: Deed::Read, .. } => {
+                Lane::Reads(self.reads.fetch_add(1, Ordering::Relaxed))
+            }
             other => Lane::Lock(other.name().expect("BUG: only a listing has no name").clone()),
         }
     }
@@ -242,6 +244,7 @@ impl<D: Database> Engine<D> {
             let done = match (short, step) {
                 (Ok(Some(answer)), _) => Ok(Outcome::alone(answer)),
                 (Err(setback), _) => Err(setback),
+                (Ok(None), Step::Record { name, deed }) => self.record(&mut lent.link, name, deed).await,
                 (Ok(None), Step::Inspect { .. } | Step::List { .. }) => {
                     self.read(&mut lent.link, step).await.map_err(Setback::before_commit)
                 }
@@ -320,6 +323,19 @@ impl<D: Database> Engine<D> {
         Ok(Outcome { answer, told: changes.told, is_head })
     }
 
+    async fn record(&self, link: &mut D::Link, name: &LockName, deed: &Deed) -> Result<Outcome, Setback> {
+        let locking = deed.token().is_some();
+        let (found, now_us) = self.database.record(link, name, locking).await.map_err(Setback::before_commit)?;
+        self.learn(now_us);
+        let (answer, written) = Kept::decide(found, deed, token_at(now_us));
+        match written {
+            Some(kept) => self.database.put_record(link, name, &kept).await.map_err(Setback::at_commit)?,
+            None if locking => self.database.rollback(link).await.map_err(Setback::before_commit)?,
+            None => {}
+        }
+        Ok(Outcome::alone(answer))
+    }
+
     async fn finish(&self, link: &mut D::Link, name: &LockName, changes: &Changes) -> Result<(), Setback> {
         if changes.is_empty() && changes.letters.is_empty() {
             return self.database.rollback(link).await.map_err(Setback::before_commit);
@@ -366,7 +382,7 @@ impl<D: Database> Engine<D> {
 
     /// The database's clock as a token, as far as we know it.
     pub(crate) fn store_clock(&self) -> FencingToken {
-        FencingToken::at(UNIX_EPOCH + Duration::from_micros(u64::try_from(self.database_now_us()).unwrap_or_default()))
+        token_at(self.database_now_us())
     }
 
     fn database_now_us(&self) -> i64 {
@@ -381,6 +397,11 @@ impl<D: Database> Engine<D> {
         let what = format!("all {} connections to {} are busy", self.database.links_max(), self.database.label());
         Failure::new(StoreErrorKind::TooSlow, what, "raise `pool` in the URL, or find out why the database is slow")
     }
+}
+
+/// A moment of the database's clock as a token.
+fn token_at(now_us: i64) -> FencingToken {
+    FencingToken::at(UNIX_EPOCH + Duration::from_micros(u64::try_from(now_us).unwrap_or_default()))
 }
 
 /// Why a step was not done.

@@ -345,11 +345,11 @@ impl Shelf for OpenPage<'_> {
     }
 
     fn record(&mut self) -> Result<Option<Kept>, Short> {
-        unreachable!("BUG: this store keeps no records")
+        unreachable!("BUG: a record is not on the page of its lock")
     }
 
     fn put_record(&mut self, _: &Kept) -> Result<(), Short> {
-        unreachable!("BUG: this store keeps no records")
+        unreachable!("BUG: a record is not on the page of its lock")
     }
 
     /// One of ours who has left is known to be gone; of others we cannot know.

@@ -38,7 +38,7 @@ impl Tables {
         self.schema.as_deref().map(|schema| self.quoted(schema))
     }
 
-    /// Puts the names into a statement that has `{locks}`, `{holders}`, `{waiters}`, `{revoked}` or `{meta}` where they
+    /// Puts the names into a statement that has `{locks}`, `{holders}`, `{waiters}`, `{revoked}`, `{records}` or `{meta}` where they
     /// belong.
     pub fn fill(&self, statement: &str) -> String {
         let mut filled = String::with_capacity(statement.len() + 64);

@@ -1,3 +1,13 @@
+-- What is kept beside locks. Its row is locked by whoever writes it. Times are tokens, by the clock of this database.
+CREATE TABLE IF NOT EXISTS {records} (
+    name VARBINARY(255) PRIMARY KEY,
+    -- The newest token seen, and until when it is remembered; 0: none yet.
+    token BIGINT NOT NULL,
+    until BIGINT NOT NULL,
+    value MEDIUMBLOB,
+    value_until BIGINT NOT NULL
+) ENGINE = InnoDB;
+
 -- From version 1: programs of that version know no newest_token, and stop rather than overlook a grant in this row.
 ALTER TABLE {locks}
     CHANGE COLUMN last_token newest_token BIGINT NOT NULL,

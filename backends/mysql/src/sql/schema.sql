@@ -70,6 +70,16 @@ CREATE TABLE IF NOT EXISTS {revoked} (
     PRIMARY KEY (name, owner)
 ) ENGINE = InnoDB;
 
+-- What is kept beside locks. Its row is locked by whoever writes it. Times are tokens, by the clock of this database.
+CREATE TABLE IF NOT EXISTS {records} (
+    name VARBINARY(255) PRIMARY KEY,
+    -- The newest token seen, and until when it is remembered; 0: none yet.
+    token BIGINT NOT NULL,
+    until BIGINT NOT NULL,
+    value MEDIUMBLOB,
+    value_until BIGINT NOT NULL
+) ENGINE = InnoDB;
+
 -- Last, because tables are made one by one: whoever finds the version finds all of them.
 CREATE TABLE IF NOT EXISTS {meta} (
     one TINYINT PRIMARY KEY,

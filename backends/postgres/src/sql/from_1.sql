@@ -15,4 +15,14 @@ ALTER TABLE {locks}
     ADD COLUMN ask_number int8,
     ADD COLUMN ask_by text,
     ADD COLUMN ask_note text;
+-- What is kept beside locks. Its row is locked by whoever writes it. Times are tokens, by the clock of this database.
+CREATE TABLE {records} (
+    name text COLLATE "C" PRIMARY KEY,
+    -- The newest token seen, and until when it is remembered; 0: none yet.
+    token int8 NOT NULL,
+    until int8 NOT NULL,
+    value bytea,
+    value_until int8 NOT NULL
+);
+
 UPDATE {meta} SET version = 2;

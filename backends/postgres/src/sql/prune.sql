@@ -22,5 +22,7 @@ BEGIN
             AND NOT EXISTS (SELECT 1 FROM {holders} AS held WHERE held.name = old.name AND held.until_us > now_us)
             AND NOT EXISTS (SELECT 1 FROM {waiters} AS queued WHERE queued.name = old.name AND queued.until_us > now_us)
             FOR UPDATE SKIP LOCKED);
+    DELETE FROM {records} WHERE name IN
+        (SELECT name FROM {records} WHERE token > 0 AND until <= clock FOR UPDATE SKIP LOCKED);
 END
 $prune$

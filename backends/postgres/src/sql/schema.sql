@@ -76,4 +76,14 @@ CREATE TABLE {revoked} (
     PRIMARY KEY (name, owner)
 );
 
+-- What is kept beside locks. Its row is locked by whoever writes it. Times are tokens, by the clock of this database.
+CREATE TABLE {records} (
+    name text COLLATE "C" PRIMARY KEY,
+    -- The newest token seen, and until when it is remembered; 0: none yet.
+    token int8 NOT NULL,
+    until int8 NOT NULL,
+    value bytea,
+    value_until int8 NOT NULL
+);
+
 INSERT INTO {meta} (one, version, pruned_us) VALUES (1, 2, 0);
