@@ -21,7 +21,7 @@ use crate::engine::Engine;
 use crate::error::{Failure, Sense};
 use crate::nodes::{Memory, Node, Seen, in_line, token};
 use crate::session::{Pending, Session};
-use crate::wire::{Kind, Op, Said, Stat};
+use crate::wire::{Kind, Op, Said};
 
 /// A node that goes, or a session that ends, while a step is at work: it starts anew, at most so often.
 const ROUNDS_MAX: u32 = 8;
@@ -447,10 +447,21 @@ fn gone(deleted: Result<Said, Failure>) -> Result<bool, Failure> {
     }
 }
 
-/// What was made, of the answer to a create.
-fn created(said: Said) -> Result<(Node, Stat), Failure> {
+/// What was made, of the answer to a create, and by which transaction. One that was part of several is known by what was
+/// written with it, if something was.
+fn created(said: Said) -> Result<(Node, Option<i64>), Failure> {
+    let node = |path: &str| path.rsplit_once('/').and_then(|(_, name)| Node::read(name));
     let made = match said {
-        Said::Created { path, stat } => path.rsplit_once('/').and_then(|(_, name)| Node::read(name)).zip(Some(stat)),
+        Said::Created { path, stat } => node(&path).zip(Some(Some(stat.czxid))),
+        Said::All(all) => {
+            let written = all.iter().find_map(|said| if let Said::Changed(stat) = said { Some(stat.mzxid) } else { None });
+            let made = all.iter().find_map(|said| match said {
+                Said::CreatedWith(path) => node(path).zip(Some(written)),
+                Said::Created { path, stat } => node(path).zip(Some(Some(stat.czxid))),
+                _ => None,
+            });
+            made
+        }
         _ => None,
     };
     made.ok_or_else(|| Failure::nonsense("a node was not made as one"))

@@ -51,6 +51,8 @@ pub(crate) enum Op {
 pub(crate) struct Stat {
     /// The transaction that made it.
     pub(crate) czxid: i64,
+    /// The one that wrote its data last.
+    pub(crate) mzxid: i64,
     /// When it was changed last, in milliseconds since 1970, by the leader's clock.
     pub(crate) mtime: i64,
     pub(crate) version: i32,
@@ -64,6 +66,8 @@ pub(crate) struct Stat {
 pub(crate) enum Said {
     Nothing,
     Created { path: String, stat: Stat },
+    /// As part of several requests.
+    CreatedWith(String),
     Node { data: Vec<u8>, stat: Stat },
     Changed(Stat),
     Children(Vec<String>),
@@ -95,6 +99,7 @@ pub(crate) mod code {
     pub(crate) const QUOTA: i32 = -125;
 }
 
+const CREATE: i32 = 1;
 const CREATE2: i32 = 15;
 const DELETE: i32 = 2;
 const GET: i32 = 4;
@@ -207,6 +212,10 @@ impl Op {
                 let mut refused = None;
                 for part in parts {
                     let (kind, _, _) = (from.number()?, from.flag()?, from.number()?);
+                    if kind == CREATE {
+                        all.push(Said::CreatedWith(from.text()?));
+                        continue;
+                    }
                     if kind != ERROR {
                         all.push(part.read_answer(from)?.ok()?);
                         continue;
@@ -363,10 +372,10 @@ impl Reader<'_> {
     }
 
     fn stat(&mut self) -> Option<Stat> {
-        let (czxid, _mzxid, _ctime, mtime) = (self.long()?, self.long()?, self.long()?, self.long()?);
+        let (czxid, mzxid, _ctime, mtime) = (self.long()?, self.long()?, self.long()?, self.long()?);
         let (version, _cversion, _aversion) = (self.number()?, self.number()?, self.number()?);
         let (owner, _length, children, _pzxid) = (self.long()?, self.number()?, self.number()?, self.long()?);
-        Some(Stat { czxid, mtime, version, owner, children })
+        Some(Stat { czxid, mzxid, mtime, version, owner, children })
     }
 }
 
@@ -392,7 +401,7 @@ mod tests {
         whole.number(3);
         whole.long(0);
         let get = Op::Get { path: String::new(), watch: false };
-        let stat = Stat { czxid: 0, mtime: 3, version: 0, owner: 9, children: 3 };
+        let stat = Stat { czxid: 0, mzxid: 1, mtime: 3, version: 0, owner: 9, children: 3 };
         let said = get.read_answer(&mut Reader(&whole.0));
         assert_eq!(said, Some(Ok(Said::Node { data: b"data".to_vec(), stat })));
         for length in 0..whole.0.len() {

@@ -10,7 +10,7 @@ use crate::engine::Engine;
 use crate::error::{Failure, Sense};
 use crate::nodes::Card;
 use crate::session::Session;
-use crate::wire::{Kind, Op, Said};
+use crate::wire::{Kind, Op};
 
 impl Engine {
     /// The lock if it is free; nothing is left behind else. It looks first: a node that comes and goes would disturb those
@@ -83,7 +83,6 @@ impl Engine {
         (mine.claim, mine.leaving) = (claim.clone(), false);
         let (creating, looking) = (session.send(op), self.look(session, &claim.name));
         let made = match creating.by(limit).await {
-            Ok(Said::All(mut all)) => all.pop().ok_or_else(|| Failure::nonsense("a part was not answered")).and_then(created),
             Ok(said) => created(said),
             Err(failure) if failure.sense == Sense::NoNode => {
                 self.make_parents(session, Some(&claim.name), limit).await?;
@@ -91,14 +90,16 @@ impl Engine {
             }
             Err(failure) => Err(failure),
         };
-        let (node, stat) = made.inspect_err(|failure| mine.doubt_if(failure, session))?;
-        let token = stat.czxid;
+        let numbered = made.and_then(|(node, zxid)| {
+            zxid.map(|zxid| (node, zxid)).ok_or_else(|| Failure::nonsense("a node was made by no transaction"))
+        });
+        let (node, token) = numbered.inspect_err(|failure| mine.doubt_if(failure, session))?;
         mine.place = Some(Place { node, token, session: session.clone(), memory: Default::default() });
         (mine.granted, mine.attempt) = (false, attempt);
         mine.lasts(claim.kept_for());
         let view = looking.by(limit).await?;
         let listed = mine.place.as_ref().is_some_and(|place| view.line.contains(&place.node));
-        if !listed || stat.owner != session.id {
+        if !listed {
             // Somebody has deleted it at once.
             mine.start_anew();
             return Ok(None);
@@ -120,7 +121,7 @@ impl Engine {
         if coming.place().is_some()
             && came.is_over()
             && left.doubtful.is_empty()
-            && let Some(parts) = self.leave_with(leaving, left)
+            && let Some(parts) = self.leave_with(leaving, left).filter(|parts| parts.len() > 1)
             && let Ok(session) = self.sessions.lasting(coming.kept_for(), limit).await
         {
             match self.come(coming, attempt, came, &session, parts, limit).await {

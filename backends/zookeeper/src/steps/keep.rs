@@ -10,7 +10,7 @@ use crate::engine::Engine;
 use crate::error::{Failure, Sense};
 use crate::nodes::{Asked, Card, Memory, Node, Seen};
 use crate::session::Session;
-use crate::wire::{Kind, Op, Said};
+use crate::wire::{Kind, Op};
 
 impl Engine {
     /// Keeps the lock for one more ttl.
@@ -115,8 +115,7 @@ impl Engine {
         ]);
         let (moving, looking) = (session.send(multi), self.look(session, &claim.name));
         let moved = match moving.by(limit).await {
-            Ok(Said::All(mut all)) => all.pop().ok_or_else(|| Failure::nonsense("a part was not answered")).and_then(created),
-            Ok(_) => Err(Failure::nonsense("several were answered as one")),
+            Ok(said) => created(said),
             // It was asked to let go, moved by somebody else, or it is gone: that is seen next.
             Err(failure) if matches!(failure.sense, Sense::NoNode | Sense::BadVersion) => return Ok(None),
             Err(failure) => Err(failure),
