@@ -1,6 +1,8 @@
 //! A place for locks: a server or an ensemble, and a node of its own on it.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub(crate) mod kazoo;
+
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
