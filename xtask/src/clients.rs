@@ -9,10 +9,8 @@ use crate::shell;
 
 const DRIVERS: &str = "backends/redis/tests/interop/drivers";
 /// What Python's libraries are, of all back ends.
-const PYTHON: [&str; 2] = [
-    "backends/redis/tests/interop/drivers/requirements.txt",
-    "backends/zookeeper/tests/interop/requirements.txt",
-];
+const PYTHON: [&str; 2] =
+    ["backends/redis/tests/interop/drivers/requirements.txt", "backends/zookeeper/tests/interop/requirements.txt"];
 
 pub(crate) fn install() -> Result<(), String> {
     let file = |name: &str| format!("{DRIVERS}/{name}");

@@ -462,7 +462,9 @@ impl Sessions {
         let need = kept + self.settings.slack_min();
         if session.timeout < need {
             let (negotiated, slack) = (session.timeout, self.settings.slack_min());
-            let what = format!("ttl: {kept:?} (with its lock_delay) is too long: the servers keep a session for {negotiated:?}");
+            let what = format!(
+                "ttl: {kept:?} (with its lock_delay) is too long: the servers keep a session for {negotiated:?}"
+            );
             let cure = format!(
                 "use {:?} at most, which leaves {slack:?} for what servers hear late, or raise maxSessionTimeout there",
                 negotiated.saturating_sub(slack)

@@ -106,7 +106,11 @@ impl Engine {
                 Err(failure) if matches!(failure.sense, Sense::NoNode | Sense::BadVersion) => {
                     let now = self.see(&session, name, limit).await?;
                     memory = now.memory;
-                    left = now.holders.into_iter().filter(|now| found.iter().any(|old| old.token() == now.token())).collect();
+                    left = now
+                        .holders
+                        .into_iter()
+                        .filter(|now| found.iter().any(|old| old.token() == now.token()))
+                        .collect();
                 }
                 Err(failure) => return Err(failure),
             }

@@ -454,7 +454,8 @@ fn created(said: Said) -> Result<(Node, Option<i64>), Failure> {
     let made = match said {
         Said::Created { path, stat } => node(&path).zip(Some(Some(stat.czxid))),
         Said::All(all) => {
-            let written = all.iter().find_map(|said| if let Said::Changed(stat) = said { Some(stat.mzxid) } else { None });
+            let written =
+                all.iter().find_map(|said| if let Said::Changed(stat) = said { Some(stat.mzxid) } else { None });
             let made = all.iter().find_map(|said| match said {
                 Said::CreatedWith(path) => node(path).zip(Some(written)),
                 Said::Created { path, stat } => node(path).zip(Some(Some(stat.czxid))),

@@ -68,13 +68,13 @@ pub(crate) async fn end_what_is_over(engine: Arc<Engine>) {
 
 /// Cleans up now and then.
 pub(crate) async fn clean(engine: Arc<Engine>) {
-    let mut cleaned = Instant::now() - CLEAN_EVERY.1 + CLEAN_EVERY.0;
     let every = CLEAN_EVERY.1.min(engine.settings.remember.max(Duration::from_millis(100)));
+    let mut due = Instant::now() + every.min(CLEAN_EVERY.0);
     loop {
         sleep(every.min(SESSION_UNUSED)).await;
         engine.sessions.close_unused(SESSION_UNUSED).await;
-        if cleaned.elapsed() >= every {
-            cleaned = Instant::now();
+        if Instant::now() >= due {
+            due = Instant::now() + every;
             if let Err(failure) = engine.forget_old(Instant::now() + LOOK_WITHIN).await {
                 tracing::debug!(?failure, "old locks were not cleaned up; they will be");
             }
@@ -87,10 +87,12 @@ impl Engine {
     /// whoever uses it.
     pub(crate) async fn forget_old(&self, limit: Instant) -> Result<(), Failure> {
         let session = self.sessions.any(limit).await?;
-        let Said::Children(names) = session.ask(Op::Children { path: self.paths.root().to_owned() }, limit).await? else {
+        let Said::Children(names) = session.ask(Op::Children { path: self.paths.root().to_owned() }, limit).await?
+        else {
             return Err(Failure::nonsense("no children were named"));
         };
-        let old = millis(self.clock.wall()).saturating_sub(u64::try_from(self.settings.remember.as_millis()).unwrap_or(u64::MAX));
+        let old = millis(self.clock.wall())
+            .saturating_sub(u64::try_from(self.settings.remember.as_millis()).unwrap_or(u64::MAX));
         let path = |name: &String| format!("{}/{name}", self.paths.root());
         for some in names.chunks(TOGETHER) {
             let looks = some.iter().map(|name| session.send(Op::Get { path: path(name), watch: false }).by(limit));

@@ -159,7 +159,10 @@ mod tests {
         assert_eq!(settings.servers, ["a:2181", "b:1", "[::1]:2"]);
         assert_eq!(settings.user, Some(("me".to_owned(), "s@t".to_owned())));
         assert_eq!((settings.root.as_str(), settings.remember), ("/jobs/eu", Duration::from_secs(12 * 3600)));
-        assert_eq!((settings.slack_for(Duration::ZERO), settings.slack_min()), (Duration::from_secs(10), Duration::from_secs(10)));
+        assert_eq!(
+            (settings.slack_for(Duration::ZERO), settings.slack_min()),
+            (Duration::from_secs(10), Duration::from_secs(10))
+        );
         let plain = Settings::parse("zookeeper", "//a/").expect("good");
         assert_eq!((plain.root.as_str(), plain.user.is_none()), ("/fencepost", true));
         assert_eq!(plain.slack_for(Duration::from_secs(30)), Duration::from_secs(10));

@@ -65,10 +65,16 @@ pub(crate) struct Stat {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Said {
     Nothing,
-    Created { path: String, stat: Stat },
+    Created {
+        path: String,
+        stat: Stat,
+    },
     /// As part of several requests.
     CreatedWith(String),
-    Node { data: Vec<u8>, stat: Stat },
+    Node {
+        data: Vec<u8>,
+        stat: Stat,
+    },
     Changed(Stat),
     Children(Vec<String>),
     /// Of all parts, in their order.

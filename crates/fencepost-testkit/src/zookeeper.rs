@@ -150,9 +150,9 @@ fn mode_of(server: &Server<ZooKeeper>) -> Option<String> {
     TcpStream::connect(server.address()).and_then(mode).ok().flatten()
 }
 
-/// The lock of another client, Python's kazoo: a program of lines, each answered by one line.
-pub fn kazoo(program: &Path, servers: &str, path: &str) -> Command {
+/// A program of Python that uses another client, kazoo, at these servers (`A,B,C`).
+pub fn kazoo(program: &Path, servers: &str, path: &str, session: Duration) -> Command {
     let mut command = Command::new(find_in_setup("python/bin/python"));
-    command.arg(program).args([servers, path]);
+    command.arg(program).args([servers, path, &session.as_secs().to_string()]);
     command
 }

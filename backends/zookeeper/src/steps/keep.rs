@@ -57,8 +57,9 @@ impl Engine {
         let (synced, own) = (sync.by(limit).await, self.read(own, node, limit).await);
         synced?;
         let Some(own) = own?.filter(|own| own.stat.owner == session.id && own.token() == zxid) else {
+            // Gone; unless somebody who was given the lease has moved it.
             mine.start_anew();
-            return self.lost(claim, limit).await.map(Some);
+            return self.adopt(claim, zxid, mine, limit).await;
         };
         if claim.mode == Mode::Shared && !node.shared {
             return self.transfer(claim, mine, session, &own, limit).await;

@@ -3,6 +3,7 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::time::Duration;
 
 use fencepost_testkit::zookeeper::kazoo;
 
@@ -16,8 +17,22 @@ pub(crate) struct Kazoo {
 impl Kazoo {
     /// On the lock `x` below this root.
     pub(crate) fn start(servers: &str, root: &str) -> Self {
+        Self::start_with(servers, root, Duration::from_secs(60))
+    }
+
+    /// On any node.
+    pub(crate) fn start_at(servers: &str, path: &str) -> Self {
+        Self::run(servers, path, Duration::from_secs(60))
+    }
+
+    /// With a session that lasts for so long.
+    pub(crate) fn start_with(servers: &str, root: &str, session: Duration) -> Self {
+        Self::run(servers, &format!("/{root}/x"), session)
+    }
+
+    fn run(servers: &str, path: &str, session: Duration) -> Self {
         let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interop/kazoo_lock.py");
-        let mut command = kazoo(&program, servers, &format!("/{root}/x"));
+        let mut command = kazoo(&program, servers, path, session);
         let started = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let mut process = started.expect("a program that was found can be started");
         let (say, hear) = (process.stdin.take().expect("a pipe"), process.stdout.take().expect("a pipe"));

@@ -1,6 +1,6 @@
 """Python's kazoo, driven by lines: each is answered by one line.
 
-Arguments: the servers, the node of a lock.
+Arguments: the servers, the node of a lock, how many seconds its session lasts.
 """
 
 import sys
@@ -9,7 +9,8 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 from kazoo.retry import KazooRetry
 
-client = KazooClient(hosts=sys.argv[1], timeout=20, connection_retry=KazooRetry(max_tries=-1, max_delay=0.2))
+retry = KazooRetry(max_tries=-1, max_delay=0.2)
+client = KazooClient(hosts=sys.argv[1], timeout=float(sys.argv[3]), connection_retry=retry)
 client.start(timeout=30)
 path = sys.argv[2]
 # Without the pattern it would see its own kind of nodes only.
