@@ -2,6 +2,7 @@
 
 mod engine;
 mod error;
+pub mod fence;
 mod nodes;
 mod session;
 mod sight;

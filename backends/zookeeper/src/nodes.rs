@@ -146,7 +146,7 @@ pub(crate) fn in_line(names: &[String]) -> Vec<Node> {
 }
 
 /// A name without what means something in a path.
-fn encoded(name: &str) -> String {
+pub(crate) fn encoded(name: &str) -> String {
     let mut text = String::with_capacity(name.len());
     for byte in name.bytes() {
         match byte {

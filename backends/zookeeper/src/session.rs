@@ -26,10 +26,14 @@ use crate::wire::{self, FRAME_MAX, Header, Op, Reader, Rights, Said, Welcome, co
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 /// A server that does not answer for so long is left for another one: a part of the session, within these bounds.
 const PATIENCE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(4));
+/// A session that has nothing to say says that it is there, no more often than this.
+const IDLE_MIN: Duration = Duration::from_millis(100);
 /// The pauses before a server is tried again grow from the first to the second.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(250));
 /// Nobody was reached for so many times the session's length, and so long: it counts as over.
 const FORGET_AFTER: (u32, Duration) = (4, Duration::from_secs(300));
+/// So much is read at once, if it is there.
+const READ_AT_ONCE: usize = 8 << 10;
 /// How long the farewell may take.
 const CLOSE_WITHIN: Duration = Duration::from_secs(1);
 
@@ -210,6 +214,7 @@ impl Line {
                     return Ok(frame);
                 }
             }
+            self.buffer.reserve(READ_AT_ONCE);
             if self.reader.read_buf(&mut self.buffer).await? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
@@ -285,7 +290,10 @@ impl Keeper {
     }
 
     async fn talk(&mut self, line: &mut Line) -> End {
-        let (mut heard, idle) = (Instant::now(), self.timeout / 4);
+        // A server tells the leader of us twice per tick only, and if it dies before that, the leader knows the word before:
+        // that must not be old.
+        let idle = (self.road.settings.slack_min() / 2).max(IDLE_MIN).min(self.timeout / 4);
+        let mut heard = Instant::now();
         let mut spoke = heard;
         loop {
             let overdue = self.pending.front().map(|sent| sent.at + self.patience);
@@ -429,6 +437,7 @@ fn place(op: &Op) -> String {
         | Op::Get { path, .. }
         | Op::Set { path, .. }
         | Op::Children { path }
+        | Op::Check { path, .. }
         | Op::Sync { path } => path.as_str(),
         Op::Multi(parts) => return parts.first().map(place).unwrap_or_default(),
     };

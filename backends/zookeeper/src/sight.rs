@@ -11,6 +11,7 @@ use crate::engine::Engine;
 use crate::error::{Failure, Sense};
 use crate::nodes::{Asked, Card, Memory, Seen, token};
 use crate::session::Session;
+use crate::steps::restless;
 use crate::wire::{Op, Said};
 
 /// So many requests of a listing are under way at once.
@@ -96,27 +97,26 @@ impl Engine {
         let (mut left, mut memory) = (found.clone(), memory);
         // Those who held it when we came, and nobody else, whatever an answer that was lost has done already.
         for _ in 0..ROUNDS_MAX {
-            let Some((known, version)) = memory.as_ref().filter(|_| !left.is_empty()) else { break };
+            let Some((known, version)) = memory.as_ref().filter(|_| !left.is_empty()) else {
+                let wall = self.clock.wall();
+                return Ok(Answer::Evicted(found.iter().map(|seen| seen.holder(wall)).collect()));
+            };
             let path = |seen: &Seen| self.paths.claim(name, &seen.node.name);
             let mut parts: Vec<Op> = left.iter().map(|seen| Op::Delete { path: path(seen), version: -1 }).collect();
             let next = left.iter().fold(known.clone(), |memory, seen| memory.with(seen.token()).without(&seen.node));
             parts.push(Op::Set { path: self.paths.lock(name), data: next.write(), version: *version });
             match session.ask(Op::Multi(parts), limit).await {
-                Ok(_) => break,
+                Ok(_) => left.clear(),
                 Err(failure) if matches!(failure.sense, Sense::NoNode | Sense::BadVersion) => {
                     let now = self.see(&session, name, limit).await?;
                     memory = now.memory;
-                    left = now
-                        .holders
-                        .into_iter()
-                        .filter(|now| found.iter().any(|old| old.token() == now.token()))
-                        .collect();
+                    left = now.holders;
+                    left.retain(|now| found.iter().any(|old| old.token() == now.token()));
                 }
                 Err(failure) => return Err(failure),
             }
         }
-        let wall = self.clock.wall();
-        Ok(Answer::Evicted(found.iter().map(|seen| seen.holder(wall)).collect()))
+        Err(restless())
     }
 
     /// Leaves a word with whoever holds it; another program's lock has nobody who would read it.

@@ -476,7 +476,7 @@ fn granted(zxid: i64) -> Result<Answer, Failure> {
     Ok(Answer::Granted { token })
 }
 
-fn restless() -> Failure {
-    let what = format!("the nodes of this lock changed {ROUNDS_MAX} times in one step");
+pub(crate) fn restless() -> Failure {
+    let what = "the nodes of this lock changed again and again in one step";
     Failure::new(StoreErrorKind::TooSlow, what, "it is tried again")
 }

@@ -29,8 +29,8 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
 /// Locks in an ensemble. Its thread ends with it, once everything that was asked for is done.
 pub(crate) struct ZooKeeper {
-    engine: Arc<Engine>,
-    runtime: Handle,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) runtime: Handle,
     closed: Arc<AtomicBool>,
 }
 
@@ -48,7 +48,7 @@ impl ZooKeeper {
         })
     }
 
-    async fn open(settings: Settings, clock: Clock) -> Result<Self, StoreError> {
+    pub(crate) async fn open(settings: Settings, clock: Clock) -> Result<Self, StoreError> {
         let (ready, opened) = oneshot::channel();
         let closed = Arc::new(AtomicBool::new(false));
         let ending = closed.clone();

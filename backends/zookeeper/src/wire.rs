@@ -42,6 +42,11 @@ pub(crate) enum Op {
     Sync {
         path: String,
     },
+    /// As part of several: it is at this version.
+    Check {
+        path: String,
+        version: i32,
+    },
     /// All of these, or none.
     Multi(Vec<Op>),
 }
@@ -113,6 +118,7 @@ const SET: i32 = 5;
 const SYNC: i32 = 9;
 const PING: i32 = 11;
 const CHILDREN2: i32 = 12;
+const CHECK: i32 = 13;
 const MULTI: i32 = 14;
 const AUTH: i32 = 100;
 const CLOSE: i32 = -11;
@@ -138,6 +144,7 @@ impl Op {
             Self::Set { .. } => SET,
             Self::Children { .. } => CHILDREN2,
             Self::Sync { .. } => SYNC,
+            Self::Check { .. } => CHECK,
             Self::Multi(_) => MULTI,
         }
     }
@@ -161,7 +168,7 @@ impl Op {
                     Kind::Sequential => 3,
                 });
             }
-            Self::Delete { path, version } => {
+            Self::Delete { path, version } | Self::Check { path, version } => {
                 to.text(path);
                 to.number(*version);
             }
@@ -206,7 +213,8 @@ impl Op {
     pub(crate) fn read_answer(&self, from: &mut Reader<'_>) -> Option<Result<Said, i32>> {
         Some(Ok(match self {
             Self::Create { .. } => Said::Created { path: from.text()?, stat: from.stat()? },
-            Self::Delete { .. } | Self::Sync { .. } => Said::Nothing,
+            // Who syncs is told the path again.
+            Self::Delete { .. } | Self::Check { .. } | Self::Sync { .. } => Said::Nothing,
             Self::Get { .. } => Said::Node { data: from.bytes()?, stat: from.stat()? },
             Self::Set { .. } => Said::Changed(from.stat()?),
             Self::Children { .. } => {

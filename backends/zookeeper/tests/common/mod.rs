@@ -6,9 +6,10 @@ pub(crate) mod takeover;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 use fencepost_core::Connect;
-use fencepost_testkit::contract::Subject;
+use fencepost_testkit::contract::{Subject, lengthen_leases};
 use fencepost_testkit::server::Server;
 use fencepost_testkit::shared::Shared;
 use fencepost_testkit::zookeeper::{Ensemble, ZooKeeper};
@@ -31,6 +32,8 @@ pub(crate) struct Place {
 
 impl Place {
     pub(crate) fn on(host: Host) -> Self {
+        // Four servers in as many virtual machines take their time on a busy computer.
+        lengthen_leases(Duration::from_millis(2500));
         Self { host, root: format!("tests/place{}", PLACES.fetch_add(1, Ordering::SeqCst)) }
     }
 
