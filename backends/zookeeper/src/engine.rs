@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::error::Failure;
 use crate::nodes::{Paths, token};
-use crate::session::Sessions;
+use crate::sessions::Sessions;
 use crate::steps::{Mine, Woken};
 use crate::upkeep::Ends;
 use crate::url::Settings;

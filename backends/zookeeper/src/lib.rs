@@ -5,6 +5,7 @@ mod error;
 pub mod fence;
 mod nodes;
 mod session;
+mod sessions;
 mod sight;
 mod steps;
 mod store;

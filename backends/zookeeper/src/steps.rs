@@ -456,12 +456,11 @@ fn created(said: Said) -> Result<(Node, Option<i64>), Failure> {
         Said::All(all) => {
             let written =
                 all.iter().find_map(|said| if let Said::Changed(stat) = said { Some(stat.mzxid) } else { None });
-            let made = all.iter().find_map(|said| match said {
+            all.iter().find_map(|said| match said {
                 Said::CreatedWith(path) => node(path).zip(Some(written)),
                 Said::Created { path, stat } => node(path).zip(Some(Some(stat.czxid))),
                 _ => None,
-            });
-            made
+            })
         }
         _ => None,
     };

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use crate::engine::{Engine, Job, Work};
 use crate::error::Failure;
-use crate::session::Sessions;
+use crate::sessions::Sessions;
 use crate::upkeep;
 use crate::url::Settings;
 

@@ -318,7 +318,7 @@ impl Header {
 
 /// The node that a watch tells of; empty if it tells of the connection.
 pub(crate) fn watched_path(from: &mut Reader<'_>) -> Option<String> {
-    (from.number()?, from.number()?);
+    let (_kind, _state) = (from.number()?, from.number()?);
     from.text()
 }
 

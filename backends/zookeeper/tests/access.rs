@@ -19,7 +19,8 @@ fn connect(place: &Place, user: &str, settings: &str) -> Connect {
 /// What one user makes no other may touch.
 #[test]
 fn locks_of_a_user_are_for_whoever_knows_the_password() {
-    let place = Place::on_a_server();
+    // What is above the root is made with it, for that user alone.
+    let place = Place { root: "guarded/locks".to_owned(), ..Place::on_a_server() };
     let locks = connect(&place, "app:secret@", "").block().expect("let in");
     let guard = locks.lock("x").acquire().block().expect("free");
     let file = tempfile::NamedTempFile::new().expect("a file");

@@ -150,7 +150,7 @@ fn a_holder_that_is_cut_off_is_told_before_the_next_has_the_lock_and_kazoo_is_no
 
     // The control: the same fault, another client.
     let theirs = Proxy::before(place.servers());
-    let mut kazoo = Kazoo::start_with(&theirs.address(), &place.root, Duration::from_secs(4));
+    let mut kazoo = Kazoo::start_with(&theirs.address(), &place.root, Duration::from_secs(8));
     assert_eq!(kazoo.ask("acquire"), "held");
     theirs.close();
     let next = other.lock("x").wait_forever().acquire().block().expect("free after the session");

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::server::{Recipe, Server, find, find_in_setup, free_port};
+use crate::server::{Recipe, Server, find, find_in_setup, free_peer_ports};
 use crate::wait::until;
 
 /// So many servers has an ensemble.
@@ -107,8 +107,9 @@ impl Ensemble {
     /// # Panics
     /// If they do not come to that.
     pub fn start() -> Self {
-        let member = |number: usize| format!("server.{number}=127.0.0.1:{}:{}\n", free_port(), free_port());
-        let members: String = (1..=SERVERS).map(member).collect();
+        let ports = free_peer_ports(2 * SERVERS);
+        let member = |(number, pair): (usize, &[u16])| format!("server.{number}=127.0.0.1:{}:{}\n", pair[0], pair[1]);
+        let members: String = (1..).zip(ports.chunks(2)).map(member).collect();
         let recipes = (1..=SERVERS).map(|number| ZooKeeper { number, members: members.clone(), ..ZooKeeper::new() });
         let ensemble = Self { servers: recipes.map(Server::start).collect() };
         ensemble.until_whole();
