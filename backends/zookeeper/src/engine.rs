@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fencepost_core::store::{
-    Answer, Claim, Clock, Event, LockName, Moment, Owner, Reply, Step, StoreErrorKind, Then, Trouble,
+    Answer, Claim, Clock, Deed, Event, LockName, Moment, Owner, Reply, Step, StoreErrorKind, Then, Trouble,
 };
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -96,7 +96,7 @@ impl Engine {
     /// Which lane a step belongs to.
     pub(crate) fn lane(&self, step: &Step) -> Lane {
         match step.name() {
-            Some(name) if !matches!(step, Step::Inspect { .. }) => Lane::Lock(name.clone()),
+            Some(name) if !only_reads(step) => Lane::Lock(name.clone()),
             _ => Lane::Reads(self.reads.fetch_add(1, Ordering::Relaxed)),
         }
     }
@@ -196,7 +196,13 @@ impl Engine {
                 self.keep_mine(mine);
                 answer
             }
-            Step::GiveBack { claim, attempt, .. } => {
+            Step::GiveBack { claim, attempt, token, .. } => {
+                let newer =
+                    lock(&self.mine).get(&claim.owner).and_then(|mine| mine.place.as_ref().map(|place| place.token));
+                if newer.is_some_and(|newer| newer != token.as_i64()) {
+                    // It has been granted anew since: this was late.
+                    return Ok(Answer::NotHeld);
+                }
                 let freed = self.run_release(claim, limit).await?;
                 if claim.place().is_some()
                     && let Ok(Answer::Granted { token }) = self.run_acquire(claim, *attempt, limit).await
@@ -227,6 +233,7 @@ impl Engine {
             Step::List { prefix, after, limit: most, contended } => {
                 self.list(prefix, after.as_ref(), *most, *contended, limit).await.map(Answer::States)
             }
+            Step::Record { name, deed } => self.record(name, deed, limit).await,
             Step::AcquireAll { .. } => {
                 let cure = "ask for each alone";
                 Err(Failure::new(StoreErrorKind::Unsupported, "this store does not take several locks at once", cure))
@@ -300,6 +307,10 @@ impl Engine {
         }
         lock(&self.mine).insert(owner, mine);
     }
+}
+
+fn only_reads(step: &Step) -> bool {
+    matches!(step, Step::Inspect { .. } | Step::List { .. } | Step::Record { deed: Deed::Read, .. })
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

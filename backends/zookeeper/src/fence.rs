@@ -31,7 +31,7 @@ use crate::error::{Failure, Sense};
 use crate::nodes::{Node, encoded};
 use crate::store::ZooKeeper;
 use crate::url::Settings;
-use crate::wire::{Kind, Op, Said};
+use crate::wire::{Kind, Op};
 
 /// Below this the newest token of each resource is remembered.
 const MARKS: &str = "/fencepost-fence";
@@ -180,21 +180,20 @@ impl Client {
     /// What the servers said.
     pub async fn get(&self, path: &str) -> Result<Option<Vec<u8>>, StoreError> {
         let path = path.to_owned();
-        let found = self.run(|engine, limit| read(engine, path, limit), "get").await?;
-        Ok(found.map(|(data, _)| data))
+        let look = |engine: Arc<Engine>, limit| async move {
+            let session = engine.sessions.any(limit).await?;
+            engine.node_now(&session, &path, limit).await
+        };
+        Ok(self.run(look, "get").await?.map(|(data, _)| data))
     }
 
     async fn mark(&self, path: &str) -> Result<Mark, StoreError> {
         let path = path.to_owned();
         let look = |engine: Arc<Engine>, limit| async move {
-            let Some((data, version)) = read(engine.clone(), path, limit).await? else {
+            let session = engine.sessions.any(limit).await?;
+            let Some((data, version)) = engine.node_now(&session, &path, limit).await? else {
                 // So that it can be made.
-                let folder = Op::Create { path: MARKS.to_owned(), data: Vec::new(), kind: Kind::Persistent };
-                let made = engine.sessions.any(limit).await?.ask(folder, limit).await;
-                return made.map(|_| None).or_else(|failure| match failure.sense {
-                    Sense::NodeExists => Ok(None),
-                    _ => Err(failure),
-                });
+                return engine.make(&session, MARKS.to_owned(), limit).await.map(|()| None);
             };
             let newest = std::str::from_utf8(&data).ok().and_then(|digits| digits.parse().ok());
             Ok(Some((newest.ok_or_else(|| Failure::nonsense("a mark is no token"))?, version)))
@@ -222,20 +221,6 @@ async fn commit(engine: Arc<Engine>, parts: Vec<Op>, limit: Instant) -> Result<b
     match engine.sessions.any(limit).await?.ask(Op::Multi(parts), limit).await {
         Ok(_) => Ok(true),
         Err(failure) if matches!(failure.sense, Sense::NoNode | Sense::BadVersion | Sense::NodeExists) => Ok(false),
-        Err(failure) => Err(failure),
-    }
-}
-
-/// A node as it is now, and its version.
-async fn read(engine: Arc<Engine>, path: String, limit: Instant) -> Result<Option<(Vec<u8>, i32)>, Failure> {
-    let session = engine.sessions.any(limit).await?;
-    let (sync, get) = (session.send(Op::Sync { path: path.clone() }), session.send(Op::Get { path, watch: false }));
-    let (synced, got) = (sync.by(limit).await, get.by(limit).await);
-    synced?;
-    match got {
-        Ok(Said::Node { data, stat }) => Ok(Some((data, stat.version))),
-        Ok(_) => Err(Failure::nonsense("a node was not read as one")),
-        Err(failure) if failure.sense == Sense::NoNode => Ok(None),
         Err(failure) => Err(failure),
     }
 }

@@ -19,6 +19,8 @@ const FOREIGN: &str = "another program's lock";
 const READ: &str = "-read-";
 /// At the end of all names, before the number.
 const LOCK: &str = "lock-";
+/// Where records are. A name of a lock has no such sign in it.
+const RECORDS: &str = "~records";
 /// The digits of a number.
 const DIGITS: usize = 10;
 /// So many who were thrown out are remembered.
@@ -61,8 +63,21 @@ impl Paths {
         ends.filter(|end| *end > 0).map(|end| self.root[..end].to_owned()).collect()
     }
 
-    /// Whose node this is.
+    /// The node below which records are. No lock has such a name.
+    pub(crate) fn records(&self) -> String {
+        format!("{}/{RECORDS}", self.root)
+    }
+
+    /// The record beside a lock.
+    pub(crate) fn record(&self, name: &LockName) -> String {
+        format!("{}/{}", self.records(), encoded(name.as_str()))
+    }
+
+    /// Whose node this is; `None`: of no lock.
     pub(crate) fn name_of(&self, node: &str) -> Option<LockName> {
+        if node == RECORDS {
+            return None;
+        }
         LockName::new(percent_decoded(node)?).ok()
     }
 }
@@ -325,11 +340,12 @@ mod tests {
     #[test]
     fn every_name_is_one_node_and_can_be_read_back() {
         let paths = Paths::new("/fp".to_owned());
-        for text in ["a", "a/b", "a%2Fb", ".", "..", "...", "a.b", "ä ✓", "zookeeper", "~"] {
+        for text in ["a", "a/b", "a%2Fb", ".", "..", "...", "a.b", "ä ✓", "zookeeper", "~", "~records"] {
             let path = paths.lock(&name(text));
             let node = path.strip_prefix("/fp/").expect("below the root");
             assert!(!node.contains('/') && node != "." && node != "..", "{path}");
             assert_eq!(paths.name_of(node), Some(name(text)));
+            assert_ne!(path, paths.records());
         }
         assert_eq!(Paths::new("/a/b".to_owned()).root_and_above(), ["/a", "/a/b"]);
     }

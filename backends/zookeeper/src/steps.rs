@@ -10,6 +10,7 @@
 mod arrive;
 mod keep;
 mod leave;
+mod record;
 
 use std::sync::Arc;
 use std::time::Duration;

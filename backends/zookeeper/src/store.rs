@@ -114,6 +114,7 @@ impl Store for ZooKeeper {
             queues: true,
             tells: false,
             together: false,
+            records: true,
             survives_restart: true,
             smallest_ttl: TTL_MIN,
             largest_ttl: None,

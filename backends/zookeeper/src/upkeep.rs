@@ -5,15 +5,16 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use fencepost_core::store::{LockName, Owner};
+use fencepost_core::store::table::Kept;
+use fencepost_core::store::{FencingToken, LockName, Owner};
 use futures_util::future::join_all;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::engine::{Engine, Work};
-use crate::error::Failure;
+use crate::error::{Failure, Sense};
 use crate::nodes::millis;
-use crate::wire::{Op, Said};
+use crate::wire::{Op, Said, Stat};
 
 /// A session that no claim uses is kept for so long.
 const SESSION_UNUSED: Duration = Duration::from_secs(60);
@@ -83,28 +84,41 @@ pub(crate) async fn clean(engine: Arc<Engine>) {
 }
 
 impl Engine {
-    /// Deletes the nodes of locks that nobody has used for long. One that is used at this moment is made again by
-    /// whoever uses it.
+    /// Deletes the nodes of locks that nobody has used for long, and of records that are over. One that is used at this
+    /// moment is made again by whoever uses it.
     pub(crate) async fn forget_old(&self, limit: Instant) -> Result<(), Failure> {
-        let session = self.sessions.any(limit).await?;
-        let Said::Children(names) = session.ask(Op::Children { path: self.paths.root().to_owned() }, limit).await?
-        else {
-            return Err(Failure::nonsense("no children were named"));
+        let remember = u64::try_from(self.settings.remember.as_millis()).unwrap_or(u64::MAX);
+        let old = millis(self.clock.wall()).saturating_sub(remember);
+        // What is not ours is not ours to delete.
+        let is_old_lock = |data: &[u8], stat: &Stat| {
+            (data.is_empty() || data.starts_with(b"{")) && u64::try_from(stat.mtime).is_ok_and(|changed| changed <= old)
         };
-        let old = millis(self.clock.wall())
-            .saturating_sub(u64::try_from(self.settings.remember.as_millis()).unwrap_or(u64::MAX));
-        let path = |name: &String| format!("{}/{name}", self.paths.root());
+        self.delete_below(self.paths.root(), is_old_lock, limit).await?;
+        let clock = FencingToken::at(self.clock.wall());
+        let is_over = |data: &[u8], _: &Stat| Kept::from_bytes(data).is_some_and(|kept| kept.until <= clock);
+        self.delete_below(&self.paths.records(), is_over, limit).await
+    }
+
+    /// Deletes what has no children and is as this says, below a node.
+    async fn delete_below(
+        &self,
+        folder: &str,
+        goes: impl Fn(&[u8], &Stat) -> bool,
+        limit: Instant,
+    ) -> Result<(), Failure> {
+        let session = self.sessions.any(limit).await?;
+        let names = match session.ask(Op::Children { path: folder.to_owned() }, limit).await {
+            Ok(Said::Children(names)) => names,
+            Ok(_) => return Err(Failure::nonsense("no children were named")),
+            Err(failure) if failure.sense == Sense::NoNode => return Ok(()),
+            Err(failure) => return Err(failure),
+        };
+        let path = |name: &String| format!("{folder}/{name}");
         for some in names.chunks(TOGETHER) {
             let looks = some.iter().map(|name| session.send(Op::Get { path: path(name), watch: false }).by(limit));
             let seen: Vec<Result<Said, Failure>> = join_all(looks).await;
             let deletes = some.iter().zip(seen).filter_map(|(name, seen)| match seen {
-                Ok(Said::Node { data, stat })
-                    // What is not ours is not ours to delete.
-                    if stat.children == 0
-                        && stat.owner == 0
-                        && (data.is_empty() || data.starts_with(b"{"))
-                        && u64::try_from(stat.mtime).is_ok_and(|changed| changed <= old) =>
-                {
+                Ok(Said::Node { data, stat }) if stat.children == 0 && stat.owner == 0 && goes(&data, &stat) => {
                     Some(session.send(Op::Delete { path: path(name), version: stat.version }).by(limit))
                 }
                 _ => None,
