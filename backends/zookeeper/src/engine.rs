@@ -26,6 +26,8 @@ const FREE_WITHIN: Duration = Duration::from_secs(5);
 const EARLY_MAX: Duration = Duration::from_millis(100);
 /// A waiter's look is tried for so long; then it asks by itself.
 const LOOK_WITHIN: Duration = Duration::from_secs(1);
+/// A place in line that somebody waits in is looked at again after so long.
+const PLACE_LASTS: Duration = Duration::from_secs(1);
 /// The most steps that wait for the servers.
 const STEPS_MAX: usize = 100_000;
 
@@ -274,6 +276,10 @@ impl Engine {
     async fn end(&self, owner: &Owner) {
         let Some(mut mine) = lock(&self.mine).remove(owner) else { return };
         mine.scheduled = false;
+        if mine.is_waiting() && lock(&self.listeners).contains_key(owner) {
+            // The servers do not answer, and it waits on: its place outlives that, if its session does.
+            mine.ends = mine.ends.max(Instant::now() + PLACE_LASTS);
+        }
         if mine.ends <= Instant::now() {
             let claim = mine.claim.clone();
             // What fails is tried again; a session that has expired has ended everything.

@@ -29,10 +29,10 @@ impl Sessions {
 
     /// A session that outlives what is kept for so long without a word.
     pub(crate) async fn lasting(&self, kept: Duration, limit: Instant) -> Result<Arc<Session>, Failure> {
-        let wanted = kept + self.settings.slack_for(kept);
-        let seconds = wanted.as_secs() + u64::from(wanted.subsec_nanos() > 0);
+        let wanted = kept.saturating_add(self.settings.slack_for(kept));
+        let seconds = wanted.as_secs().saturating_add(u64::from(wanted.subsec_nanos() > 0));
         let session = self.of_length(seconds, limit).await?;
-        let need = kept + self.settings.slack_min();
+        let need = kept.saturating_add(self.settings.slack_min());
         if session.timeout < need {
             let (negotiated, slack) = (session.timeout, self.settings.slack_min());
             let what = format!(

@@ -76,6 +76,11 @@ impl Mine {
         self.place.is_none() && self.doubtful.is_empty()
     }
 
+    /// It has a place in line, and not the lock.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.place.is_some() && !self.granted && !self.leaving
+    }
+
     fn doubt(&mut self, session: &Arc<Session>) {
         if !self.doubtful.iter().any(|other| other.id == session.id) {
             self.doubtful.push(session.clone());
