@@ -24,7 +24,7 @@ function __fish_fencepost_using_subcommand
     contains -- $cmd[1] $argv
 end
 
-complete -c fencepost -n "__fish_fencepost_needs_command" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C, etcd://A,B,C, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE' -r
+complete -c fencepost -n "__fish_fencepost_needs_command" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C, etcd://A,B,C, zk://A,B,C/NODE, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE' -r
 complete -c fencepost -n "__fish_fencepost_needs_command" -l config -d 'Read this file instead of searching fencepost.toml' -r -F
 complete -c fencepost -n "__fish_fencepost_needs_command" -l json -d 'Answer in JSON'
 complete -c fencepost -n "__fish_fencepost_needs_command" -s q -l quiet -d 'Say nothing but errors'
@@ -58,7 +58,7 @@ ignore\t'Nothing: it runs on, unprotected'"
 complete -c fencepost -n "__fish_fencepost_using_subcommand run" -l kill-after -d 'Time from SIGTERM to SIGKILL on loss, taken from the end of the lease [default: a tenth of the ttl]' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand run" -s E -l conflict-exit-code -d 'Exit with this code if the lock was not obtained' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand run" -l report -d 'Write the outcome to this file, as JSON' -r -F
-complete -c fencepost -n "__fish_fencepost_using_subcommand run" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C, etcd://A,B,C, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand run" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C, etcd://A,B,C, zk://A,B,C/NODE, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand run" -l config -d 'Read this file instead of searching fencepost.toml' -r -F
 complete -c fencepost -n "__fish_fencepost_using_subcommand run" -s n -l no-wait -d 'Do not wait'
 complete -c fencepost -n "__fish_fencepost_using_subcommand run" -s s -l shared -d 'Share the lock with other readers'
@@ -76,14 +76,14 @@ complete -c fencepost -n "__fish_fencepost_using_subcommand elect" -l on-lost -d
 kill\t'SIGKILL at once'
 ignore\t'Nothing: it runs on, unprotected'"
 complete -c fencepost -n "__fish_fencepost_using_subcommand elect" -l kill-after -d 'Time from SIGTERM to SIGKILL on loss, taken from the end of the lease [default: a tenth of the ttl]' -r
-complete -c fencepost -n "__fish_fencepost_using_subcommand elect" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C, etcd://A,B,C, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand elect" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C, etcd://A,B,C, zk://A,B,C/NODE, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand elect" -l config -d 'Read this file instead of searching fencepost.toml' -r -F
 complete -c fencepost -n "__fish_fencepost_using_subcommand elect" -l json -d 'Answer in JSON'
 complete -c fencepost -n "__fish_fencepost_using_subcommand elect" -s q -l quiet -d 'Say nothing but errors'
 complete -c fencepost -n "__fish_fencepost_using_subcommand elect" -s v -l verbose -d 'Say what is done'
 complete -c fencepost -n "__fish_fencepost_using_subcommand elect" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c fencepost -n "__fish_fencepost_using_subcommand elect" -s V -l version -d 'Print version'
-complete -c fencepost -n "__fish_fencepost_using_subcommand leader" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C, etcd://A,B,C, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand leader" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C, etcd://A,B,C, zk://A,B,C/NODE, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand leader" -l config -d 'Read this file instead of searching fencepost.toml' -r -F
 complete -c fencepost -n "__fish_fencepost_using_subcommand leader" -l watch -d 'Print a line now and at every change, until interrupted'
 complete -c fencepost -n "__fish_fencepost_using_subcommand leader" -l json -d 'Answer in JSON'
@@ -92,7 +92,7 @@ complete -c fencepost -n "__fish_fencepost_using_subcommand leader" -s v -l verb
 complete -c fencepost -n "__fish_fencepost_using_subcommand leader" -s h -l help -d 'Print help'
 complete -c fencepost -n "__fish_fencepost_using_subcommand leader" -s V -l version -d 'Print version'
 complete -c fencepost -n "__fish_fencepost_using_subcommand ls" -l limit -d 'At most so many' -r
-complete -c fencepost -n "__fish_fencepost_using_subcommand ls" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C, etcd://A,B,C, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand ls" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C, etcd://A,B,C, zk://A,B,C/NODE, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand ls" -l config -d 'Read this file instead of searching fencepost.toml' -r -F
 complete -c fencepost -n "__fish_fencepost_using_subcommand ls" -l json -d 'Answer in JSON'
 complete -c fencepost -n "__fish_fencepost_using_subcommand ls" -s q -l quiet -d 'Say nothing but errors'
@@ -100,7 +100,7 @@ complete -c fencepost -n "__fish_fencepost_using_subcommand ls" -s v -l verbose 
 complete -c fencepost -n "__fish_fencepost_using_subcommand ls" -s h -l help -d 'Print help'
 complete -c fencepost -n "__fish_fencepost_using_subcommand ls" -s V -l version -d 'Print version'
 complete -c fencepost -n "__fish_fencepost_using_subcommand show" -l permits -d 'Show the semaphore of this name: its first P permits, and who waits for one' -r
-complete -c fencepost -n "__fish_fencepost_using_subcommand show" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C, etcd://A,B,C, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand show" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C, etcd://A,B,C, zk://A,B,C/NODE, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand show" -l config -d 'Read this file instead of searching fencepost.toml' -r -F
 complete -c fencepost -n "__fish_fencepost_using_subcommand show" -l json -d 'Answer in JSON'
 complete -c fencepost -n "__fish_fencepost_using_subcommand show" -s q -l quiet -d 'Say nothing but errors'
@@ -109,7 +109,7 @@ complete -c fencepost -n "__fish_fencepost_using_subcommand show" -s h -l help -
 complete -c fencepost -n "__fish_fencepost_using_subcommand show" -s V -l version -d 'Print version'
 complete -c fencepost -n "__fish_fencepost_using_subcommand release" -l note -d 'What to tell them' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand release" -l reason -d 'Why, for the logs' -r
-complete -c fencepost -n "__fish_fencepost_using_subcommand release" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C, etcd://A,B,C, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand release" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C, etcd://A,B,C, zk://A,B,C/NODE, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand release" -l config -d 'Read this file instead of searching fencepost.toml' -r -F
 complete -c fencepost -n "__fish_fencepost_using_subcommand release" -l force -d 'Yes, take it away from whoever has it'
 complete -c fencepost -n "__fish_fencepost_using_subcommand release" -l ask -d 'Ask whoever has it to let go; they hear of it with their next renewal, and decide'
@@ -118,28 +118,28 @@ complete -c fencepost -n "__fish_fencepost_using_subcommand release" -s q -l qui
 complete -c fencepost -n "__fish_fencepost_using_subcommand release" -s v -l verbose -d 'Say what is done'
 complete -c fencepost -n "__fish_fencepost_using_subcommand release" -s h -l help -d 'Print help'
 complete -c fencepost -n "__fish_fencepost_using_subcommand release" -s V -l version -d 'Print version'
-complete -c fencepost -n "__fish_fencepost_using_subcommand check" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C, etcd://A,B,C, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand check" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C, etcd://A,B,C, zk://A,B,C/NODE, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand check" -l config -d 'Read this file instead of searching fencepost.toml' -r -F
 complete -c fencepost -n "__fish_fencepost_using_subcommand check" -l json -d 'Answer in JSON'
 complete -c fencepost -n "__fish_fencepost_using_subcommand check" -s q -l quiet -d 'Say nothing but errors'
 complete -c fencepost -n "__fish_fencepost_using_subcommand check" -s v -l verbose -d 'Say what is done'
 complete -c fencepost -n "__fish_fencepost_using_subcommand check" -s h -l help -d 'Print help'
 complete -c fencepost -n "__fish_fencepost_using_subcommand check" -s V -l version -d 'Print version'
-complete -c fencepost -n "__fish_fencepost_using_subcommand deadlocks" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C, etcd://A,B,C, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand deadlocks" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C, etcd://A,B,C, zk://A,B,C/NODE, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand deadlocks" -l config -d 'Read this file instead of searching fencepost.toml' -r -F
 complete -c fencepost -n "__fish_fencepost_using_subcommand deadlocks" -l json -d 'Answer in JSON'
 complete -c fencepost -n "__fish_fencepost_using_subcommand deadlocks" -s q -l quiet -d 'Say nothing but errors'
 complete -c fencepost -n "__fish_fencepost_using_subcommand deadlocks" -s v -l verbose -d 'Say what is done'
 complete -c fencepost -n "__fish_fencepost_using_subcommand deadlocks" -s h -l help -d 'Print help'
 complete -c fencepost -n "__fish_fencepost_using_subcommand deadlocks" -s V -l version -d 'Print version'
-complete -c fencepost -n "__fish_fencepost_using_subcommand config" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C, etcd://A,B,C, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand config" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C, etcd://A,B,C, zk://A,B,C/NODE, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand config" -l config -d 'Read this file instead of searching fencepost.toml' -r -F
 complete -c fencepost -n "__fish_fencepost_using_subcommand config" -l json -d 'Answer in JSON'
 complete -c fencepost -n "__fish_fencepost_using_subcommand config" -s q -l quiet -d 'Say nothing but errors'
 complete -c fencepost -n "__fish_fencepost_using_subcommand config" -s v -l verbose -d 'Say what is done'
 complete -c fencepost -n "__fish_fencepost_using_subcommand config" -s h -l help -d 'Print help'
 complete -c fencepost -n "__fish_fencepost_using_subcommand config" -s V -l version -d 'Print version'
-complete -c fencepost -n "__fish_fencepost_using_subcommand init" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C, etcd://A,B,C, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand init" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C, etcd://A,B,C, zk://A,B,C/NODE, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand init" -l config -d 'Read this file instead of searching fencepost.toml' -r -F
 complete -c fencepost -n "__fish_fencepost_using_subcommand init" -l json -d 'Answer in JSON'
 complete -c fencepost -n "__fish_fencepost_using_subcommand init" -s q -l quiet -d 'Say nothing but errors'
@@ -148,7 +148,7 @@ complete -c fencepost -n "__fish_fencepost_using_subcommand init" -s h -l help -
 complete -c fencepost -n "__fish_fencepost_using_subcommand init" -s V -l version -d 'Print version'
 complete -c fencepost -n "__fish_fencepost_using_subcommand schema" -l schema -d 'The schema of the tables; of MySQL, the database [default: that of the connection]' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand schema" -l tables -d 'What the tables\' names begin with' -r
-complete -c fencepost -n "__fish_fencepost_using_subcommand schema" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C, etcd://A,B,C, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand schema" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C, etcd://A,B,C, zk://A,B,C/NODE, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand schema" -l config -d 'Read this file instead of searching fencepost.toml' -r -F
 complete -c fencepost -n "__fish_fencepost_using_subcommand schema" -l fence -d 'The table of the check at the resource instead of those of the store'
 complete -c fencepost -n "__fish_fencepost_using_subcommand schema" -l json -d 'Answer in JSON'
@@ -156,14 +156,14 @@ complete -c fencepost -n "__fish_fencepost_using_subcommand schema" -s q -l quie
 complete -c fencepost -n "__fish_fencepost_using_subcommand schema" -s v -l verbose -d 'Say what is done'
 complete -c fencepost -n "__fish_fencepost_using_subcommand schema" -s h -l help -d 'Print help'
 complete -c fencepost -n "__fish_fencepost_using_subcommand schema" -s V -l version -d 'Print version'
-complete -c fencepost -n "__fish_fencepost_using_subcommand completions" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C, etcd://A,B,C, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand completions" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C, etcd://A,B,C, zk://A,B,C/NODE, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand completions" -l config -d 'Read this file instead of searching fencepost.toml' -r -F
 complete -c fencepost -n "__fish_fencepost_using_subcommand completions" -l json -d 'Answer in JSON'
 complete -c fencepost -n "__fish_fencepost_using_subcommand completions" -s q -l quiet -d 'Say nothing but errors'
 complete -c fencepost -n "__fish_fencepost_using_subcommand completions" -s v -l verbose -d 'Say what is done'
 complete -c fencepost -n "__fish_fencepost_using_subcommand completions" -s h -l help -d 'Print help'
 complete -c fencepost -n "__fish_fencepost_using_subcommand completions" -s V -l version -d 'Print version'
-complete -c fencepost -n "__fish_fencepost_using_subcommand man" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C, etcd://A,B,C, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand man" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C, etcd://A,B,C, zk://A,B,C/NODE, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand man" -l config -d 'Read this file instead of searching fencepost.toml' -r -F
 complete -c fencepost -n "__fish_fencepost_using_subcommand man" -l json -d 'Answer in JSON'
 complete -c fencepost -n "__fish_fencepost_using_subcommand man" -s q -l quiet -d 'Say nothing but errors'

@@ -8,6 +8,9 @@ use crate::setup::{folder, once, read};
 use crate::shell;
 
 const DRIVERS: &str = "backends/redis/tests/interop/drivers";
+/// What Python's libraries are, of all back ends.
+const PYTHON: [&str; 2] =
+    ["backends/redis/tests/interop/drivers/requirements.txt", "backends/zookeeper/tests/interop/requirements.txt"];
 
 pub(crate) fn install() -> Result<(), String> {
     let file = |name: &str| format!("{DRIVERS}/{name}");
@@ -19,9 +22,10 @@ pub(crate) fn install() -> Result<(), String> {
         let quiet = ["ci", "--silent", "--ignore-scripts", "--no-audit", "--no-fund", "--legacy-peer-deps"];
         shell::run(shell::command("npm", &quiet).current_dir(folder))
     })?;
-    once(&folder("python"), &read(&file("requirements.txt"))?, |folder| {
+    let python: Vec<String> = PYTHON.iter().map(|path| read(path)).collect::<Result<_, _>>()?;
+    once(&folder("python"), &python.concat(), |folder| {
         shell::run(shell::command("python3", &["-m", "venv"]).arg(folder))?;
-        shell::run(pip().arg("-r").arg(shell::root().join(file("requirements.txt"))))
+        PYTHON.iter().try_for_each(|path| shell::run(pip().arg("-r").arg(shell::root().join(path))))
     })?;
     let manifest = file("rslock/Cargo.toml");
     shell::cargo(&["build", "--quiet", "--locked", "--manifest-path", &manifest, "--target-dir", "target/setup/rslock"])

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::{clients, servers, shell};
 
 /// What must be there, how to tell, and the Debian package that has it.
-const NEEDS: [(Sign, &str); 13] = [
+const NEEDS: [(Sign, &str); 15] = [
     (Sign::Program("redis-server"), "redis-server"),
     (Sign::Folder("/usr/lib/postgresql"), "postgresql"),
     (Sign::Program("mariadbd"), "mariadb-server"),
@@ -18,6 +18,8 @@ const NEEDS: [(Sign, &str); 13] = [
     (Sign::Folder("/usr/include/linux"), "libc6-dev"),
     (Sign::Program("etcd"), "etcd-server"),
     (Sign::Program("etcdctl"), "etcd-client"),
+    (Sign::Program("java"), "default-jre-headless"),
+    (Sign::Folder("/usr/share/zookeeper"), "zookeeper"),
     (Sign::Program("node"), "nodejs"),
     (Sign::Program("npm"), "npm"),
     (Sign::PythonModule("ensurepip"), "python3-venv"),

@@ -8,6 +8,7 @@
 //! | PostgreSQL, MySQL, SQLite | [`sql`], one statement in your own transaction; or a [`Column`] of your own table |
 //! | Redis | [`redis_set`], [`redis_hset`]: one script that checks and writes |
 //! | etcd | `fence::etcd` of the `fencepost` crate: conditions for your own transaction |
+//! | ZooKeeper | `fence::zookeeper` of the `fencepost` crate: a check for your own `multi` |
 //! | a file | [`replace_file`] |
 //! | an HTTP service | [`HEADER`] with every request, and the layer of the `fencepost` crate at the service |
 //!

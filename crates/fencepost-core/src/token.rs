@@ -15,7 +15,8 @@ const PER_MS: u64 = 1024;
 /// Grows with every grant of its lock, on every back end.
 ///
 /// A token is `(milliseconds since 2025-01-01) × 1024 + counter`. It stays below 2^53 for 277 years, so it is exact in
-/// JSON, Lua and `BIGINT`. On etcd it is a revision of the cluster, which rises too and is a smaller number. As text ([`Display`](fmt::Display), [`FromStr`]) it is plain digits.
+/// JSON, Lua and `BIGINT`. On etcd it is a revision of the cluster, on ZooKeeper a transaction of the ensemble, which rise
+/// too and are other numbers. As text ([`Display`](fmt::Display), [`FromStr`]) it is plain digits.
 ///
 /// Show it to the resource that the lock protects, and let the resource reject an older one: that check, and nothing
 /// else, stops a holder that was paused for longer than its lease.

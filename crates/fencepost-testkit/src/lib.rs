@@ -10,6 +10,7 @@
 //! - [`postgres`], [`mariadb`]: databases, one shared by the tests of a program; [`pgbouncer`]: a pooler before one.
 //! - [`sentinels`]: a Redis master with replicas and sentinels; [`cluster`]: a Redis Cluster.
 //! - [`etcd`]: etcd servers, one or a cluster of three.
+//! - [`zookeeper`]: ZooKeeper servers, one or an ensemble of three.
 //! - [`shared`]: a server that lives as long as somebody uses it.
 //! - [`sql`]: what goes wrong with databases, the same for each.
 //! - [`proxy`]: a wire to such a server that can be cut, slowed and made to lose what it carries.
@@ -49,3 +50,4 @@ pub mod sql;
 pub mod steps;
 pub mod turns;
 pub mod wait;
+pub mod zookeeper;

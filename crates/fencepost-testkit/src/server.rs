@@ -218,15 +218,29 @@ pub(crate) fn place_certificate(from: &Path, folder: &Path, user: &str) {
 /// A port that nobody listens on now, below those that the system gives to outgoing connections: one of these would
 /// take the port of a server that is down for a moment.
 pub fn free_port() -> u16 {
-    const PORTS: std::ops::Range<u64> = 12_000..22_000;
-    let mut chance = RandomState::new();
+    free_port_of(12_000..22_000)
+}
+
+/// Ports for what servers say among themselves: none twice, and none that a server is given for its clients before these
+/// are in use.
+pub fn free_peer_ports(count: usize) -> Vec<u16> {
+    let mut ports = Vec::with_capacity(count);
+    while ports.len() < count {
+        let port = free_port_of(22_000..32_000);
+        if !ports.contains(&port) {
+            ports.push(port);
+        }
+    }
+    ports
+}
+
+fn free_port_of(ports: std::ops::Range<u64>) -> u16 {
     loop {
-        let number = chance.build_hasher().finish() % (PORTS.end - PORTS.start) + PORTS.start;
+        let number = RandomState::new().build_hasher().finish() % (ports.end - ports.start) + ports.start;
         let port = u16::try_from(number).expect("a port");
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {
             return port;
         }
-        chance = RandomState::new();
     }
 }
 

@@ -24,6 +24,7 @@ use fencepost_core::{Connect, Invalid, StoreError};
 /// | `rediss+cluster://A,B,C` | the same, by TLS |
 /// | `etcd://A,B,C` | keys in an etcd cluster |
 /// | `etcd+tls://A,B,C` | the same, by TLS |
+/// | `zk://A,B,C/NODE` or `zookeeper://` | nodes in a ZooKeeper ensemble |
 /// | `postgres://USER:PASSWORD@HOST:PORT/DATABASE` | tables in PostgreSQL |
 /// | `mysql://USER:PASSWORD@HOST:PORT/DATABASE` | tables in MySQL or MariaDB |
 /// | `memory:` | this connection |
@@ -43,6 +44,10 @@ pub fn connect(url: impl Into<String>) -> Connect {
         }
         #[cfg(feature = "mysql")]
         Some((scheme, rest)) if fencepost_mysql::SCHEMES.contains(&scheme) => fencepost_mysql::connect(scheme, rest),
+        #[cfg(feature = "zookeeper")]
+        Some((scheme, rest)) if fencepost_zookeeper::SCHEMES.contains(&scheme) => {
+            fencepost_zookeeper::connect(scheme, rest)
+        }
         _ => Connect::invalid(unknown(&url)),
     }
 }
@@ -101,6 +106,7 @@ fn cure() -> String {
         ("redis+sentinel://A,B,C/MASTER_NAME", cfg!(feature = "redis")),
         ("redis+cluster://A,B,C", cfg!(feature = "redis")),
         ("etcd://A,B,C", cfg!(feature = "etcd")),
+        ("zk://A,B,C/NODE", cfg!(feature = "zookeeper")),
         ("postgres://HOST:PORT/DATABASE", cfg!(feature = "postgres")),
         ("mysql://HOST:PORT/DATABASE", cfg!(feature = "mysql")),
         ("memory:", true),

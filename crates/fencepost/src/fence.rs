@@ -12,3 +12,5 @@ pub use fencepost_mysql::fence as mysql;
 pub use fencepost_postgres::fence as postgres;
 #[cfg(feature = "sqlite")]
 pub use fencepost_sqlite::fence as sqlite;
+#[cfg(feature = "zookeeper")]
+pub use fencepost_zookeeper::fence as zookeeper;

@@ -12,6 +12,7 @@ use fencepost_testkit::process::{self, Other};
 use fencepost_testkit::redis::Redis;
 use fencepost_testkit::sentinels::Sentinels;
 use fencepost_testkit::server::Server;
+use fencepost_testkit::zookeeper::{Ensemble, ZooKeeper};
 
 /// Not a test of its own: a candidate.
 #[test]
@@ -62,6 +63,18 @@ fn in_a_cluster() {
 fn on_etcd() {
     let server = Etcd::new().start();
     leaders_are_killed(&format!("etcd://{}", server.address()));
+}
+
+#[test]
+fn on_one_zookeeper_server() {
+    let server = ZooKeeper::new().start();
+    leaders_are_killed(&format!("zk://{}", server.address()));
+}
+
+#[test]
+fn on_three_zookeeper_servers() {
+    let ensemble = Ensemble::start();
+    leaders_are_killed(&format!("zk://{}", ensemble.place()));
 }
 
 #[test]

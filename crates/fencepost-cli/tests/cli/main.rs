@@ -15,3 +15,4 @@ mod run;
 mod signals;
 mod sql;
 mod support;
+mod zookeeper;

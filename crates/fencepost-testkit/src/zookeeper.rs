@@ -1,0 +1,159 @@
+//! Real ZooKeeper servers: one, or three that are an ensemble.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::server::{Recipe, Server, find, find_in_setup, free_peer_ports};
+use crate::wait::until;
+
+/// So many servers has an ensemble.
+const SERVERS: usize = 3;
+/// Where Debian keeps the program.
+const JAR: &str = "/usr/share/java/zookeeper.jar";
+
+/// How a ZooKeeper server is started: alone, and quick enough to end sessions of seconds.
+#[derive(Clone, Debug)]
+pub struct ZooKeeper {
+    number: usize,
+    /// `server.1=…` and so on; empty if it is alone.
+    members: String,
+    longest_session: Duration,
+}
+
+impl ZooKeeper {
+    /// A server that is alone.
+    pub fn new() -> Self {
+        Self { number: 1, members: String::new(), longest_session: Duration::from_secs(120) }
+    }
+
+    /// The longest session that it grants.
+    pub fn longest_session(mut self, longest: Duration) -> Self {
+        self.longest_session = longest;
+        self
+    }
+
+    /// Starts it.
+    pub fn start(self) -> Server<Self> {
+        Server::start(self)
+    }
+}
+
+impl Default for ZooKeeper {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Recipe for ZooKeeper {
+    const PROGRAM: &'static str = "java";
+    const PACKAGE: &'static str = "default-jre-headless zookeeper";
+
+    fn program(&self) -> PathBuf {
+        assert!(
+            Path::new(JAR).is_file(),
+            "this test needs {JAR}: run `cargo xtask setup` (or `apt-get install -y zookeeper`)"
+        );
+        find(Self::PROGRAM, Self::PACKAGE)
+    }
+
+    fn command(&self, command: &mut Command, port: u16, folder: &Path) {
+        let data = folder.join("data");
+        fs::create_dir_all(&data).expect("a folder of its own");
+        fs::write(data.join("myid"), self.number.to_string()).expect("a file of its own");
+        let longest = self.longest_session.as_millis();
+        // A sync to disk would cost time and protect nobody: a process that is killed loses nothing that it has written.
+        let settings = format!(
+            "tickTime=500\ninitLimit=40\nsyncLimit=4\ndataDir={}\nclientPort={port}\nclientPortAddress=127.0.0.1\n\
+             maxClientCnxns=0\nmaxSessionTimeout={longest}\nadmin.enableServer=false\n4lw.commands.whitelist=srvr\n\
+             forceSync=no\n{}",
+            data.display(),
+            self.members
+        );
+        let file = folder.join("zoo.cfg");
+        fs::write(&file, settings).expect("a file of its own");
+        command.args(["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]);
+        command.args(["-Dzookeeper.forceSync=no", "-Dzookeeper.fsync.warningthresholdms=60000"]);
+        command.arg("-cp").arg(JAR).arg("org.apache.zookeeper.server.quorum.QuorumPeerMain").arg(&file);
+    }
+
+    fn ready(&self, stream: TcpStream) -> io::Result<()> {
+        if !self.members.is_empty() || mode(stream)?.is_some() { Ok(()) } else { Err(io::Error::other("not yet")) }
+    }
+}
+
+/// `leader`, `follower` or `standalone`; `None`: it serves nobody.
+fn mode(mut stream: TcpStream) -> io::Result<Option<String>> {
+    stream.set_read_timeout(Some(Duration::from_secs(1)))?;
+    stream.write_all(b"srvr")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer.lines().find_map(|line| line.strip_prefix("Mode: ")).map(str::to_owned))
+}
+
+/// Three servers that are one.
+#[derive(Debug)]
+pub struct Ensemble {
+    /// The servers; which one leads changes.
+    pub servers: Vec<Server<ZooKeeper>>,
+}
+
+impl Ensemble {
+    /// Starts all of them and waits until each serves.
+    ///
+    /// # Panics
+    /// If they do not come to that.
+    pub fn start() -> Self {
+        let ports = free_peer_ports(2 * SERVERS);
+        let member = |(number, pair): (usize, &[u16])| format!("server.{number}=127.0.0.1:{}:{}\n", pair[0], pair[1]);
+        let members: String = (1..).zip(ports.chunks(2)).map(member).collect();
+        let recipes = (1..=SERVERS).map(|number| ZooKeeper { number, members: members.clone(), ..ZooKeeper::new() });
+        let ensemble = Self { servers: recipes.map(Server::start).collect() };
+        ensemble.until_whole();
+        ensemble
+    }
+
+    /// Waits until each of them serves.
+    ///
+    /// # Panics
+    /// If it does not come to that.
+    pub fn until_whole(&self) {
+        until("every server serves", || self.servers.iter().all(|server| mode_of(server).is_some()));
+    }
+
+    /// Which of them leads, as it says itself; not `but`, which may not know better.
+    ///
+    /// # Panics
+    /// If nobody leads.
+    pub fn leader(&self, but: Option<usize>) -> usize {
+        let mut leader = None;
+        until("somebody leads", || {
+            let others = self.servers.iter().enumerate().filter(|(number, _)| Some(*number) != but);
+            leader = others
+                .filter(|(_, server)| mode_of(server).as_deref() == Some("leader"))
+                .map(|(number, _)| number)
+                .next();
+            leader.is_some()
+        });
+        leader.expect("BUG: just found")
+    }
+
+    /// `A,B,C`, as they stand in a URL.
+    pub fn place(&self) -> String {
+        self.servers.iter().map(Server::address).collect::<Vec<_>>().join(",")
+    }
+}
+
+fn mode_of(server: &Server<ZooKeeper>) -> Option<String> {
+    TcpStream::connect(server.address()).and_then(mode).ok().flatten()
+}
+
+/// A program of Python that uses another client, kazoo, at these servers (`A,B,C`).
+pub fn kazoo(program: &Path, servers: &str, path: &str, session: Duration) -> Command {
+    let mut command = Command::new(find_in_setup("python/bin/python"));
+    command.arg(program).args([servers, path, &session.as_secs().to_string()]);
+    command
+}
