@@ -6,9 +6,11 @@ pub mod fence;
 mod statements;
 mod text;
 
-use fencepost_core::store::StoreError;
+use std::sync::Arc;
+
+use fencepost_core::store::{Clock, Store, StoreError};
 use fencepost_core::{Connect, Invalid};
-use fencepost_sql::Tables;
+use fencepost_sql::{SqlStore, Tables};
 
 use database::MySql;
 use statements::Statements;
@@ -20,6 +22,14 @@ pub const SCHEMES: [&str; 2] = ["mysql", "mariadb"];
 /// colon of the URL.
 pub fn connect(scheme: &str, rest: &str) -> Connect {
     MySql::connect(scheme, rest)
+}
+
+/// A URL's store without an engine above it: for tests of what a step does.
+///
+/// # Errors
+/// A database that cannot be reached, tables that are missing or of another version.
+pub async fn store(scheme: &str, rest: &str, clock: Clock) -> Result<Arc<dyn Store>, StoreError> {
+    Ok(Arc::new(SqlStore::open(MySql::new(scheme, rest)?, clock).await?))
 }
 
 /// Creates the tables, or brings those of an older version up to date. Several may do so at once.
