@@ -42,10 +42,12 @@ pub async fn ensure_schema(scheme: &str, rest: &str) -> Result<(), StoreError> {
     fencepost_sql::on_a_thread("mysql", async move { database.ensure_schema().await }).await
 }
 
-/// The statements that create the tables, for those who run them by hand.
+/// The statements that create the tables, for those who run them by hand; in a comment those that bring version 1 up to date.
 ///
 /// # Errors
 /// Names that cannot be.
 pub fn schema(schema: Option<&str>, tables: &str) -> Result<String, Invalid> {
-    Ok(Statements::new(Tables::new('`', schema, tables)?).schema)
+    let statements = Statements::new(Tables::new('`', schema, tables)?);
+    let from_1 = format!("{}{};", statements.from_1, statements.set_version());
+    Ok(fencepost_sql::schema_text(&statements.schema, &from_1))
 }

@@ -241,14 +241,17 @@ fn grant(held: &Held) -> [(&'static str, String); 11] {
 
 fn put_holder(key: &str, held: &Held) -> String {
     let grant = grant(held);
-    let (columns, values) = (grant.each_ref().map(|(column, _)| *column), grant.each_ref().map(|(_, value)| value.as_str()));
+    let (columns, values) =
+        (grant.each_ref().map(|(column, _)| *column), grant.each_ref().map(|(_, value)| value.as_str()));
     format!("REPLACE INTO {{holders}} (name, {}) VALUES ({key}, {})", columns.join(", "), values.join(", "))
 }
 
 fn put_lock(key: &str, row: &LockRow, changes: &Changes) -> String {
     let seat = match &row.seat {
         Some(held) => grant(held).map(|(column, value)| format!("{column} = {value}")).join(", "),
-        None => "owner = NULL, label = NULL, actor = NULL, ask_number = NULL, ask_by = NULL, ask_note = NULL".to_owned(),
+        None => {
+            "owner = NULL, label = NULL, actor = NULL, ask_number = NULL, ask_by = NULL, ask_note = NULL".to_owned()
+        }
     };
     let last = changes.last.map_or(0, FencingToken::as_i64);
     format!(

@@ -49,10 +49,11 @@ pub async fn ensure_schema(scheme: &str, rest: &str) -> Result<(), StoreError> {
     fencepost_sql::on_a_thread("postgres", async move { database.ensure_schema().await }).await
 }
 
-/// The statements that create the tables, for those who run them by hand.
+/// The statements that create the tables, for those who run them by hand; in a comment those that bring version 1 up to date.
 ///
 /// # Errors
 /// Names that cannot be.
 pub fn schema(schema: Option<&str>, tables: &str) -> Result<String, Invalid> {
-    Ok(Statements::new(&Tables::new('"', schema, tables)?).schema)
+    let statements = Statements::new(&Tables::new('"', schema, tables)?);
+    Ok(fencepost_sql::schema_text(&statements.schema, &statements.from_1))
 }

@@ -45,7 +45,10 @@ impl Changes {
     /// Nothing to write.
     pub(crate) fn is_empty(&self) -> bool {
         self.row.is_none()
-            && self.holders.is_empty() && self.waiters.is_empty() && self.last.is_none() && self.revoked.is_empty()
+            && self.holders.is_empty()
+            && self.waiters.is_empty()
+            && self.last.is_none()
+            && self.revoked.is_empty()
     }
 
     /// Places that were removed.

@@ -238,7 +238,8 @@ pub fn a_deadlock_in_the_database_is_tried_again_inside_the_step<P: SqlPlace>() 
     let place = P::alone();
     let locks = place.connect().answer_within(Duration::from_secs(30)).block().expect("the server is up");
     // Two readers, because a single grant is kept in the row of the lock.
-    let read = || locks.lock("x").shared().ttl(Duration::from_secs(120)).manual_renewal().acquire().block().expect("free");
+    let read =
+        || locks.lock("x").shared().ttl(Duration::from_secs(120)).manual_renewal().acquire().block().expect("free");
     let (guard, _other) = (read(), read());
     let session = place.session();
     place.favour(&*session);
@@ -334,7 +335,8 @@ pub fn pruning_forgets_old_rows_and_never_lowers_the_next_token<P: SqlPlace>() {
     assert_eq!(count("holders"), 0, "the leases that were over");
     assert_eq!(count("locks"), 3, "not yet");
     // A day later the clock mints a higher token by far.
-    let two_minutes = FencingToken::at(SystemTime::now()).as_i64() - FencingToken::at(SystemTime::now() - 2 * MINUTE).as_i64();
+    let two_minutes =
+        FencingToken::at(SystemTime::now()).as_i64() - FencingToken::at(SystemTime::now() - 2 * MINUTE).as_i64();
     session.run(&format!("UPDATE {} SET newest_token = newest_token - {two_minutes}", place.table("locks")));
     age(2 * 3_600_000_000);
     assert_eq!(count("locks"), 0, "forgotten");

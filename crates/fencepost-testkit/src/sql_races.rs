@@ -90,7 +90,10 @@ fn never<P: SqlPlace>(place: &P) -> [(String, &'static str); 3] {
     let idle = format!("(SELECT name FROM {locks} WHERE busy = {})", P::NO);
     [
         (format!("SELECT count(*) FROM {waiters} WHERE name IN {idle}"), "somebody waits, and the row does not say so"),
-        (format!("SELECT count(*) FROM {holders} WHERE name IN {idle}"), "several hold it, and the row does not say so"),
+        (
+            format!("SELECT count(*) FROM {holders} WHERE name IN {idle}"),
+            "several hold it, and the row does not say so",
+        ),
         (
             format!("SELECT count(*) FROM {holders} WHERE name IN (SELECT name FROM {locks} WHERE owner IS NOT NULL)"),
             "a grant in the row, and others beside it",
@@ -182,7 +185,8 @@ pub fn tables_of_version_1_are_brought_up_to_date<P: SqlPlace>(schema: &str) {
     let old = endings.iter().fold(words, named);
     old.split(';').filter(|statement| !statement.trim().is_empty()).for_each(|statement| session.run(statement));
     let now = std::time::SystemTime::now();
-    let now_us = u64::try_from(now.duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_micros()).expect("a few");
+    let now_us =
+        u64::try_from(now.duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_micros()).expect("a few");
     let token = FencingToken::at(now + Duration::from_secs(3600));
     let (owner, until_us) = ("0123456789abcdef0123456789abcdef01234567", now_us + HOUR_US);
     for name in ["held", "free"] {

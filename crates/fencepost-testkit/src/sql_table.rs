@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fencepost_core::store::{
-    ActorId, Answer, Claim, Clock, FencingToken, LockName, Memory, Mode, Owner, Place, Proposal, Step, Store, Then, Trouble,
-    Turn, YieldRequest,
+    ActorId, Answer, Claim, Clock, FencingToken, LockName, Memory, Mode, Owner, Place, Proposal, Step, Store, Then,
+    Trouble, Turn, YieldRequest,
 };
 
 use crate::dice::Dice;
@@ -146,7 +146,8 @@ fn essence(answer: Result<Answer, Trouble>, tokens: &Tokens) -> String {
         Ok(Answer::Granted { token }) => format!("granted {}", tokens.name(Some(token))),
         Ok(Answer::Held { holder, last, ticket }) => {
             // Of several readers any may be named.
-            let holder = holder.map(|holder| holder.token.filter(|_| !holder.shared).map(|token| tokens.name(Some(token))));
+            let holder =
+                holder.map(|holder| holder.token.filter(|_| !holder.shared).map(|token| tokens.name(Some(token))));
             format!("held by {holder:?}, last {}, in line {}", tokens.name(last), ticket.is_some())
         }
         Ok(Answer::Stale { last, .. }) => format!("stale, last {}", tokens.name(last)),
@@ -207,7 +208,9 @@ pub fn answers_as_the_table_does(stores: &[Arc<dyn Store>], clock: &Clock, seque
         let _ears: Vec<_> = play
             .claims
             .iter()
-            .map(|claim| (listen(&memory, claim), stores.iter().map(|store| listen(&**store, claim)).collect::<Vec<_>>()))
+            .map(|claim| {
+                (listen(&memory, claim), stores.iter().map(|store| listen(&**store, claim)).collect::<Vec<_>>())
+            })
             .collect();
         let (mut known, mut known_in_sql, mut said) = (Tokens::default(), Tokens::default(), Vec::new());
         for _ in 0..steps {
@@ -228,7 +231,9 @@ pub fn answers_as_the_table_does(stores: &[Arc<dyn Store>], clock: &Clock, seque
             *answers.entry(table.split([' ', '(']).take(2).collect::<Vec<_>>().join(" ")).or_default() += 1;
         }
     }
-    for word in ["granted #", "held by", "relayed true,", "evicted or", "Ok Freed)", "Ok NotHeld)", "Ok Kept)", "Ok Lost"] {
+    for word in
+        ["granted #", "held by", "relayed true,", "evicted or", "Ok Freed)", "Ok NotHeld)", "Ok Kept)", "Ok Lost"]
+    {
         assert!(answers.keys().any(|answer| answer.starts_with(word)), "{word} never came: {answers:?}");
     }
 }
