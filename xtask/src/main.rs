@@ -54,7 +54,7 @@ fn check() -> Result<(), String> {
 }
 
 fn test() -> Result<(), String> {
-    shell::cargo(&["test", "--workspace", "--all-features", "--no-fail-fast"])?;
+    shell::run_tests(&mut shell::command("cargo", &["test", "--workspace", "--all-features", "--no-fail-fast"]))?;
     // The library as a program gets it that switches the default store off.
     shell::cargo(&["check", "--package", "fencepost", "--no-default-features"])
 }

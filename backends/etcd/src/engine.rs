@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fencepost_core::store::{
-    Answer, Claim, Clock, Event, LockName, Moment, Owner, Reply, Step, StoreErrorKind, Then, Trouble,
+    Answer, Claim, Clock, Deed, Event, LockName, Moment, Owner, Reply, Step, StoreErrorKind, Then, Trouble,
 };
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -76,10 +76,11 @@ pub(crate) struct Engine {
 
 impl Engine {
     pub(crate) fn new(client: Arc<Client>, keys: Keys, watches: Watches, clock: Clock) -> Self {
+        let leases = Leases::new(keys.prefix(), clock.clone());
         Self {
             client,
             keys,
-            leases: Leases::default(),
+            leases,
             watches,
             clock,
             done: Notify::new(),
@@ -103,7 +104,7 @@ impl Engine {
     /// Which lane a step belongs to.
     pub(crate) fn lane(&self, step: &Step) -> Lane {
         match step.name() {
-            Some(name) if !matches!(step, Step::Inspect { .. }) => Lane::Lock(name.clone()),
+            Some(name) if !only_reads(step) => Lane::Lock(name.clone()),
             _ => Lane::Reads(self.reads.fetch_add(1, Ordering::Relaxed)),
         }
     }
@@ -197,7 +198,14 @@ impl Engine {
                 self.keep_mine(claim, mine);
                 answer
             }
-            Step::GiveBack { claim, attempt, .. } => {
+            Step::GiveBack { claim, attempt, token, .. } => {
+                let others = lock(&self.mine)
+                    .get(&claim.owner)
+                    .is_some_and(|mine| mine.revision != 0 && mine.revision != token.as_i64());
+                if others {
+                    // It has been granted anew since: this was late.
+                    return Ok(Answer::NotHeld);
+                }
                 let freed = self.run_release(claim, limit).await?;
                 if claim.place().is_some()
                     && let Ok(Answer::Granted { token }) = self.run_acquire(claim, *attempt, limit).await
@@ -228,6 +236,7 @@ impl Engine {
             Step::List { prefix, after, limit: most, contended } => {
                 self.list(prefix, after.as_ref(), *most, *contended, limit).await.map(Answer::States)
             }
+            Step::Record { name, deed } => self.record(name, deed, limit).await,
             Step::AcquireAll { .. } => {
                 let cure = "ask for each alone";
                 Err(Failure::new(StoreErrorKind::Unsupported, "this store does not take several locks at once", cure))
@@ -289,6 +298,10 @@ impl Engine {
         }
         all.insert(claim.owner, mine);
     }
+}
+
+fn only_reads(step: &Step) -> bool {
+    matches!(step, Step::Inspect { .. } | Step::List { .. } | Step::Record { deed: Deed::Read, .. })
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -51,6 +51,11 @@ impl Keys {
         Self { prefix }
     }
 
+    /// What all of them start with.
+    pub(crate) fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
     /// The key of a claim.
     pub(crate) fn claim(&self, name: &LockName, owner: &Owner, mode: Mode) -> Vec<u8> {
         let apart = if mode == Mode::Shared { String::from(APART) } else { String::new() };
@@ -78,6 +83,11 @@ impl Keys {
     /// Where it is remembered that an owner was thrown out.
     pub(crate) fn revoked(&self, name: &LockName, owner: &Owner) -> Vec<u8> {
         format!("{}{APART}revoked/{}/{}", self.prefix, encoded(name.as_str()), owner.expose()).into_bytes()
+    }
+
+    /// Where the record is.
+    pub(crate) fn record(&self, name: &LockName) -> Vec<u8> {
+        format!("{}{APART}record/{}", self.prefix, encoded(name.as_str())).into_bytes()
     }
 
     /// Keys of all claims on locks whose names start so, and of all that are remembered.

@@ -10,6 +10,7 @@
 mod arrive;
 mod keep;
 mod leave;
+mod record;
 
 use fencepost_core::store::{Answer, Claim, Mode, StoreErrorKind};
 use futures_util::future::join;

@@ -113,6 +113,7 @@ impl Store for Etcd {
             queues: true,
             tells: false,
             together: false,
+            records: true,
             survives_restart: true,
             smallest_ttl: TTL_MIN,
             largest_ttl: None,

@@ -24,11 +24,18 @@ pub(crate) struct Call {
 pub(crate) enum Part<'a> {
     Text(&'a str),
     Number(u64),
+    Bytes(&'a [u8]),
 }
 
 impl<'a> From<&'a str> for Part<'a> {
     fn from(text: &'a str) -> Self {
         Self::Text(text)
+    }
+}
+
+impl<'a> From<&'a [u8]> for Part<'a> {
+    fn from(bytes: &'a [u8]) -> Self {
+        Self::Bytes(bytes)
     }
 }
 
@@ -111,6 +118,7 @@ impl Call {
         for part in word {
             match part {
                 Part::Text(text) => self.draft.extend_from_slice(text.as_bytes()),
+                Part::Bytes(bytes) => self.draft.extend_from_slice(bytes),
                 Part::Number(number) => wire::write_number(&mut self.draft, *number),
             }
         }

@@ -122,6 +122,7 @@ pub(crate) fn call(keys: &Keys, clock: FencingToken, step: &Step) -> (Call, Mean
         }
         Step::Inspect { .. } => (call(Script::RedissonInspect), Meaning::Inspect),
         Step::AcquireAll { .. } => unreachable!("BUG: this layout takes its locks one by one"),
+        Step::Record { .. } => unreachable!("BUG: this layout keeps no records"),
         Step::List { .. } => unreachable!("BUG: a listing is not one call"),
     }
 }

@@ -20,12 +20,18 @@ pub(crate) struct Replicas {
 }
 
 impl Replicas {
-    /// Whether a step may grant or prolong something.
+    /// Whether a step may grant or prolong something, or writes what has to stay.
     pub(crate) fn concern(step: &Step) -> bool {
-        matches!(
-            step,
-            Step::Acquire { .. } | Step::AcquireAll { .. } | Step::Renew { .. } | Step::Release { then: Some(_), .. }
-        )
+        match step {
+            Step::Acquire { .. } | Step::AcquireAll { .. } | Step::Renew { .. } => true,
+            Step::Release { then, .. } => then.is_some(),
+            Step::Record { deed, .. } => deed.token().is_some(),
+            Step::GiveBack { .. }
+            | Step::Evict { .. }
+            | Step::Ask { .. }
+            | Step::Inspect { .. }
+            | Step::List { .. } => false,
+        }
     }
 
     /// Writes the command. It holds up what comes behind it on the link: never for longer than the step has.
@@ -59,7 +65,12 @@ impl Replicas {
         let enough = count.is_ok() && confirmed >= i64::from(self.count);
         match read {
             Some(Read::Answer(
-                Answer::Granted { .. } | Answer::AllGranted { .. } | Answer::Kept | Answer::KeptAndAsked(_),
+                Answer::Granted { .. }
+                | Answer::AllGranted { .. }
+                | Answer::Kept
+                | Answer::KeptAndAsked(_)
+                | Answer::Record(_)
+                | Answer::Stored,
             )) if !enough => {
                 reply.answer(Err(count.err().unwrap_or_else(|| self.too_few(confirmed))));
             }

@@ -13,6 +13,7 @@ pub(crate) enum Script {
     Evict,
     Ask,
     Inspect,
+    Record,
     PlainAcquire,
     PlainRenew,
     PlainRelease,
@@ -24,7 +25,7 @@ pub(crate) enum Script {
     RedissonInspect,
 }
 
-const FENCEPOST: [Script; 11] = [
+const FENCEPOST: [Script; 12] = [
     Script::Acquire,
     Script::AcquireAll,
     Script::Renew,
@@ -33,6 +34,7 @@ const FENCEPOST: [Script; 11] = [
     Script::Evict,
     Script::Ask,
     Script::Inspect,
+    Script::Record,
     Script::PlainAcquire,
     Script::PlainRenew,
     Script::PlainRelease,
@@ -115,6 +117,7 @@ impl Script {
             Self::Evict => include_str!("../lua/evict.lua"),
             Self::Ask => include_str!("../lua/ask.lua"),
             Self::Inspect => include_str!("../lua/inspect.lua"),
+            Self::Record => include_str!("../lua/record.lua"),
             Self::PlainAcquire => include_str!("../lua/plain_acquire.lua"),
             Self::PlainRenew => include_str!("../lua/plain_renew.lua"),
             Self::PlainRelease => include_str!("../lua/plain_release.lua"),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fencepost_core::store::{
-    ActorId, Answer, Claim, FencingToken, Holder, LockName, LockState, Loss, Mode, Owner, Proposal, Step,
+    ActorId, Answer, Claim, Deed, FencingToken, Holder, LockName, LockState, Loss, Mode, Owner, Proposal, Record, Step,
     StoreErrorKind, Then, Trouble, Turn, Waiter, YieldRequest,
 };
 
@@ -24,6 +24,7 @@ pub(crate) const PROBATION: &str = "fp:probation";
 pub(crate) const NOT_COVERED: &str = "not every slot has a master: see `redis-cli --cluster check`";
 pub(crate) const REVOKED: &str = "fp:revoked:";
 pub(crate) const ASKED: &str = "fp:asked:";
+const RECORD: &str = "fp:record:";
 
 /// Who holds what is no lock.
 const OTHER_KIND: &str = "another kind of lock";
@@ -40,6 +41,7 @@ pub(crate) enum Meaning {
     Evict,
     Ask,
     Inspect,
+    Record,
 }
 
 /// A reply, read.
@@ -243,7 +245,20 @@ pub(crate) fn call(keys: &Keys, inbox: &str, clock: FencingToken, step: &Step) -
             (call.words([word![&*owned(ASKED, keys, name.as_str())], request]), Meaning::Ask)
         }
         Step::Inspect { name } => (Call::new(Script::Inspect, keys, name.as_str()), Meaning::Inspect),
+        Step::Record { name, deed } => (record(keys, name.as_str(), deed), Meaning::Record),
         Step::List { .. } => unreachable!("BUG: a listing is not one call"),
+    }
+}
+
+fn record(keys: &Keys, name: &str, deed: &Deed) -> Call {
+    let mut call = Call::new(Script::Record, keys, name);
+    call.key(word![RECORD, "{", &*keys.lock(name), "}"]);
+    match deed {
+        Deed::Read => call.words([word!["r"]]),
+        Deed::Seal { token } => call.words([word!["s"], word![*token]]),
+        Deed::Put { token, value, keep } => {
+            call.words([word!["p"], word![*token], word![millis(*keep)], word![&**value]])
+        }
     }
 }
 
@@ -275,7 +290,12 @@ pub(crate) fn read(meaning: Meaning, name: &str, reply: &Value) -> Read {
     match (meaning, reply) {
         (_, Value::Error(text)) => Read::Trouble(error::trouble(text)),
         (
-            Meaning::Acquire(_) | Meaning::AcquireAll | Meaning::Renew | Meaning::Evict | Meaning::Ask,
+            Meaning::Acquire(_)
+            | Meaning::AcquireAll
+            | Meaning::Renew
+            | Meaning::Evict
+            | Meaning::Ask
+            | Meaning::Record,
             Value::Number(-1),
         ) => Read::Untrusted,
         (Meaning::AcquireAll, Value::Number(0)) => Read::Answer(Answer::NotAll),
@@ -306,8 +326,23 @@ pub(crate) fn read(meaning: Meaning, name: &str, reply: &Value) -> Read {
             Some(state) => Read::Answer(Answer::State(state)),
             None => odd(),
         },
+        (Meaning::Record, Value::Number(0)) => Read::Answer(Answer::Record(None)),
+        (Meaning::Record, Value::Number(1)) => Read::Answer(Answer::Stored),
+        (Meaning::Record, Value::Array(parts)) => recorded(parts).unwrap_or_else(odd),
         _ => odd(),
     }
+}
+
+fn recorded(parts: &[Value]) -> Option<Read> {
+    let token = FencingToken::from_number(u64::try_from(parts.get(1)?.number()?).ok()?)?;
+    Some(Read::Answer(match parts {
+        [Value::Number(1), _, left, Value::Text(value)] => {
+            let left = Duration::from_millis(u64::try_from(left.number()?).ok()?);
+            Answer::Record(Some(Record { token, value: value.clone(), left }))
+        }
+        [Value::Number(2), _] => Answer::Outdated { seen: token },
+        _ => return None,
+    }))
 }
 
 /// A request to let go: its number, how long the first text is, who asks and their note.

@@ -80,6 +80,7 @@ pub(crate) fn abilities(keys: &Keys, largest_ttl: Option<Duration>) -> Abilities
         queues: keys.layout == Layout::Fencepost,
         tells: keys.layout == Layout::Redisson,
         together: keys.layout == Layout::Fencepost,
+        records: keys.layout == Layout::Fencepost,
         survives_restart: false,
         smallest_ttl: Duration::from_millis(50),
         largest_ttl,

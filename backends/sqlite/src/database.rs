@@ -17,9 +17,10 @@ use crate::shelf::nanos;
 
 /// "Fpst": tells our files from those of other programs.
 const APPLICATION_ID: i32 = 0x4670_7374;
-const SCHEMA_VERSION: i32 = 3;
+const SCHEMA_VERSION: i32 = 4;
 /// What each version added to the one before, from the second on.
-const CHANGES: [&str; 2] = [include_str!("sql/to_version_2.sql"), include_str!("sql/to_version_3.sql")];
+const CHANGES: [&str; 3] =
+    [include_str!("sql/to_version_2.sql"), include_str!("sql/to_version_3.sql"), include_str!("sql/to_version_4.sql")];
 /// How long a program that knows nothing of the gate may keep the file to itself.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often old rows are looked for.
@@ -96,6 +97,7 @@ impl Database {
         let clock = FencingToken::at(clock.wall()).as_i64();
         let params = named_params! { ":before_ms": before_ms, ":clock": clock };
         transaction.execute(include_str!("sql/prune_locks.sql"), params)?;
+        transaction.execute(include_str!("sql/prune_records.sql"), named_params! { ":clock": clock })?;
         transaction.execute("UPDATE meta SET pruned_at_ms = ?1", [now_ms])?;
         Ok(())
     }

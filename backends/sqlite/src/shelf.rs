@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fencepost_core::store::table::{Held, Notice, Queued, Shelf};
+use fencepost_core::store::table::{Held, Kept, Notice, Queued, Shelf};
 use fencepost_core::store::{ActorId, Event, FencingToken, LockName, Mode, Moment, Owner, YieldRequest};
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, named_params};
@@ -181,6 +181,23 @@ impl Shelf for SqlShelf<'_> {
         Ok(())
     }
 
+    fn record(&mut self) -> rusqlite::Result<Option<Kept>> {
+        let mut statement = self.connection.prepare_cached(include_str!("sql/record.sql"))?;
+        statement.query_row(named_params! { ":name": self.name.as_str() }, kept).optional()
+    }
+
+    fn put_record(&mut self, kept: &Kept) -> rusqlite::Result<()> {
+        let mut statement = self.connection.prepare_cached(include_str!("sql/put_record.sql"))?;
+        statement.execute(named_params! {
+            ":name": self.name.as_str(),
+            ":token": kept.token.as_i64(),
+            ":until": kept.until.as_i64(),
+            ":value": kept.value,
+            ":value_until": kept.value_until.as_i64(),
+        })?;
+        Ok(())
+    }
+
     fn tell(&mut self, to: &Queued, notice: Notice) -> rusqlite::Result<bool> {
         let params = named_params! { ":name": self.name.as_str(), ":owner": to.owner.expose() };
         let mut statement = self.connection.prepare_cached(include_str!("sql/inbox.sql"))?;
@@ -223,6 +240,10 @@ fn queued(row: &Row<'_>) -> rusqlite::Result<Queued> {
         attempt: row.get(7)?,
         actor: actor(row, 8)?,
     })
+}
+
+fn kept(row: &Row<'_>) -> rusqlite::Result<Kept> {
+    Ok(Kept { token: token(row, 0)?, until: token(row, 1)?, value: row.get(2)?, value_until: token(row, 3)? })
 }
 
 fn owner(row: &Row<'_>, column: usize) -> rusqlite::Result<Owner> {

@@ -68,6 +68,7 @@ impl Store for Sqlite {
             queues: true,
             tells: false,
             together: true,
+            records: true,
             survives_restart: true,
             smallest_ttl: TTL_MIN,
             largest_ttl: None,

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use fencepost_core::store::table::{self, Now, Shelf};
 use fencepost_core::store::{
-    AlarmId, Answer, Claim, Clock, Event, FencingToken, LockName, LockState, Moment, Owner, Part, Step, StoreErrorKind,
-    Trouble,
+    AlarmId, Answer, Claim, Clock, Deed, Event, FencingToken, LockName, LockState, Moment, Owner, Part, Step,
+    StoreErrorKind, Trouble,
 };
 use rusqlite::{Connection, Transaction, TransactionBehavior, named_params};
 
@@ -295,7 +295,7 @@ fn must_run(step: &Step) -> bool {
 }
 
 fn only_reads(step: &Step) -> bool {
-    matches!(step, Step::Inspect { .. } | Step::List { .. })
+    matches!(step, Step::Inspect { .. } | Step::List { .. } | Step::Record { deed: Deed::Read, .. })
 }
 
 fn waits(step: &Step) -> bool {
@@ -315,6 +315,10 @@ fn view(connection: &Connection, step: &Step, now: Now, now_ms: i64) -> rusqlite
     let state = |name: &LockName| table::state(&mut reader(connection, name, now, now_ms), name.as_str(), now);
     match step {
         Step::Inspect { name } => state(name).map(Answer::State),
+        Step::Record { name, .. } => match table::apply(&mut reader(connection, name, now, now_ms), step, now)? {
+            Ok(answer) => Ok(answer),
+            Err(refusal) => unreachable!("BUG: a record is read by anybody: {refusal:?}"),
+        },
         Step::List { prefix, after, limit, contended } => {
             let sql = match contended {
                 true => include_str!("sql/names_waited_for.sql"),

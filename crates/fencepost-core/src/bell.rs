@@ -1,8 +1,10 @@
 //! A moment that a future waits for.
 
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use crate::clock::{Alarm, AlarmId, Clock, Moment};
 
@@ -25,6 +27,12 @@ impl Bell {
         let target: Arc<dyn Alarm> = ringer.clone();
         let alarm = clock.alarm(moment, Arc::downgrade(&target));
         Self { ringer, clock: clock.clone(), alarm }
+    }
+
+    /// Waits for so long.
+    pub(crate) async fn rest(clock: &Clock, pause: Duration) {
+        let bell = Self::at(clock, clock.now().plus(pause));
+        poll_fn(|context| if bell.has_rung(context) { Poll::Ready(()) } else { Poll::Pending }).await;
     }
 
     /// Whether it has rung; if not, it will wake this task.

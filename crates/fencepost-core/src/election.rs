@@ -1,14 +1,11 @@
 //! Leader election: a lock whose holder leads.
 
 use std::fmt;
-use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::task::Poll;
 use std::time::Duration;
 
 use crate::bell::Bell;
-use crate::clock::Clock;
 use crate::error::{AcquireError, ReleaseOutcome, RunError, StoreError};
 use crate::event::Feed;
 use crate::grant::Term;
@@ -85,7 +82,7 @@ impl Lock<Term> {
             let leadership = match self.campaign().await {
                 Ok(leadership) => leadership,
                 Err(AcquireError::Store(error)) if error.is_retryable() => {
-                    rest(&self.quorum.clock, self.look_pause()).await;
+                    Bell::rest(&self.quorum.clock, self.look_pause()).await;
                     continue;
                 }
                 Err(error) => return Err(RunError::Acquire(error)),
@@ -123,7 +120,7 @@ impl Lock<Term> {
         let gist = |leader: &Option<Holder>| leader.as_ref().map(|leader| (leader.token, leader.label.clone()));
         loop {
             if began {
-                rest(&self.quorum.clock, self.look_pause()).await;
+                Bell::rest(&self.quorum.clock, self.look_pause()).await;
             }
             began = true;
             let leader = self.leader().await?;
@@ -141,11 +138,6 @@ impl Lock<Term> {
     fn look_pause(&self) -> Duration {
         (self.ttl / LOOK_PART).clamp(LOOK_PAUSE.0, LOOK_PAUSE.1)
     }
-}
-
-async fn rest(clock: &Clock, pause: Duration) {
-    let bell = Bell::at(clock, clock.now().plus(pause));
-    poll_fn(|context| if bell.has_rung(context) { Poll::Ready(()) } else { Poll::Pending }).await;
 }
 
 impl Guard<Term> {

@@ -1,9 +1,11 @@
 //! Every public error.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::deadlock::InWords;
+use crate::fence::FenceError;
 use crate::state::{Holder, LockState};
 
 /// Bad input, in one line: which field, its value, the cure.
@@ -197,6 +199,10 @@ pub enum RunError<E> {
     /// The work's own error, untouched.
     #[error("{0}")]
     Work(E),
+    /// Of a recipe: what is to be remembered was not, because the store did not do its part or a newer holder was there.
+    /// If the work was done, somebody may do it again.
+    #[error("not remembered: {0}")]
+    Unrecorded(Arc<FenceError>),
 }
 
 /// The store did not do its part. Every node's vote is in it.

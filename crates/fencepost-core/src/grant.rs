@@ -1,8 +1,10 @@
 //! What a holder can show to a resource: the kinds of lock.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::kinds::Kind;
+use crate::lock::MAX_HOLD;
 use crate::store::Mode;
 use crate::token::{FencingToken, SharedToken};
 
@@ -24,6 +26,8 @@ pub trait Single: Grant {
     const MODE: Mode;
     #[doc(hidden)]
     const FENCED: bool = true;
+    #[doc(hidden)]
+    const MAX_HOLD: Option<Duration> = Some(MAX_HOLD);
     #[doc(hidden)]
     fn from_token(token: FencingToken) -> Self;
 }
@@ -61,6 +65,7 @@ impl Term {
 
 impl Single for Term {
     const MODE: Mode = Mode::Exclusive;
+    const MAX_HOLD: Option<Duration> = None;
     fn from_token(token: FencingToken) -> Self {
         Self(token)
     }

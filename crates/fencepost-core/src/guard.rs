@@ -10,7 +10,6 @@ use std::time::Duration;
 use crate::error::{Lost, NodeVote, ReleaseOutcome, RenewError, StoreError, StoreErrorKind};
 use crate::grant::{Grant, Permit, Single};
 use crate::lease::Lease;
-use crate::lock::MAX_HOLD;
 use crate::locks::Defaults;
 use crate::quorum::{Course, Patience, Quorum, Terms};
 use crate::share::Share;
@@ -81,7 +80,7 @@ impl<G: Single> Guard<G> {
         let terms = Terms {
             patience: Patience::None { by: None },
             margin: lease.ttl / 10,
-            max_hold: Some(MAX_HOLD),
+            max_hold: G::MAX_HOLD,
             automatic: true,
             actor: None,
         };

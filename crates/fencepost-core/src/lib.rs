@@ -9,6 +9,7 @@
 //! - [`Connect`], [`Locks`], [`Lock`], [`Guard`]: what users see;
 //! - [`Election`], [`Leadership`]: the same for leaders;
 //! - [`fence`]: the check at the resource;
+//! - [`Records`]: what is remembered beside locks, and `recipes`: the jobs that need that;
 //! - `clock`: time, real and virtual.
 
 mod actor;
@@ -29,6 +30,9 @@ mod lock;
 mod locks;
 mod name;
 mod quorum;
+#[cfg(feature = "recipes")]
+mod recipes;
+mod records;
 mod share;
 mod state;
 pub mod store;
@@ -51,5 +55,11 @@ pub use guard::Guard;
 pub use lease::Lease;
 pub use lock::Lock;
 pub use locks::{Guarantees, Locks};
+#[cfg(feature = "recipes")]
+pub use recipes::{
+    Boxed, Once, OnceError, OncePerKey, OncePerWindow, Ran, Reservation, Settled, SingleFlight, Stock, Values, Window,
+    WindowState,
+};
+pub use records::{Record, Records};
 pub use state::{Holder, LockState, Waiter, YieldRequest};
 pub use token::{FencingToken, SharedToken};

@@ -19,6 +19,7 @@ use crate::lease::Lease;
 use crate::lock::{Lock, Wait};
 use crate::name::{LockName, checked_note};
 use crate::quorum::Quorum;
+use crate::records::Records;
 use crate::state::{Holder, LockState, YieldRequest};
 use crate::token::FencingToken;
 
@@ -30,6 +31,8 @@ const PAGE: u32 = 500;
 pub struct Locks {
     quorum: Arc<Quorum>,
     defaults: Arc<Defaults>,
+    /// Where records are kept, if elsewhere.
+    records: Option<Arc<Quorum>>,
 }
 
 /// What a lock takes from its connection.
@@ -53,11 +56,13 @@ pub struct Guarantees {
     pub smallest_ttl: Duration,
     /// The longest ttl that the store takes.
     pub largest_ttl: Option<Duration>,
+    /// It keeps [records](Locks::records), or another store does so for it.
+    pub records: bool,
 }
 
 impl Locks {
     pub(crate) fn new(quorum: Arc<Quorum>, defaults: Defaults) -> Self {
-        Self { quorum, defaults: Arc::new(defaults) }
+        Self { quorum, defaults: Arc::new(defaults), records: None }
     }
 
     /// The lock with this name. It holds nothing until acquired.
@@ -181,6 +186,18 @@ impl Locks {
         self.quorum.deadlocks().await
     }
 
+    /// What is remembered beside locks: small records that whoever was overtaken cannot write.
+    pub fn records(&self) -> Records {
+        Records::new(self.records.clone().unwrap_or_else(|| self.quorum.clone()))
+    }
+
+    /// The same locks with their [records](Self::records) in another store. Nodes that vote may forget, so `redlock://`
+    /// needs that.
+    pub fn keep_records_in(mut self, other: &Self) -> Self {
+        self.records = Some(other.records.clone().unwrap_or_else(|| other.quorum.clone()));
+        self
+    }
+
     /// What happens on this connection, from now on.
     pub fn events(&self) -> Feed<Event> {
         self.quorum.herald.feed()
@@ -195,6 +212,7 @@ impl Locks {
             survives_a_node: self.quorum.nodes.len() > 2,
             smallest_ttl: abilities.smallest_ttl,
             largest_ttl: abilities.largest_ttl,
+            records: self.records.as_ref().unwrap_or(&self.quorum).keeps_records(),
         }
     }
 
@@ -216,6 +234,25 @@ impl Locks {
             if left.is_empty() || rung { Poll::Ready(left) } else { Poll::Pending }
         })
         .await
+    }
+}
+
+#[cfg(feature = "recipes")]
+impl Locks {
+    /// The calendar of this connection.
+    pub(crate) fn wall(&self) -> std::time::SystemTime {
+        self.quorum.clock.wall()
+    }
+
+    /// Waits for a moment.
+    pub(crate) async fn rest(&self, pause: Duration) {
+        Bell::rest(&self.quorum.clock, pause).await;
+    }
+
+    /// An id that nobody else has, nor guesses.
+    pub(crate) fn new_id(&self, operation: &'static str) -> Result<String, StoreError> {
+        let owner = self.quorum.new_owner().map_err(|error| StoreError { operation, ..error })?;
+        Ok(owner.expose().to_string())
     }
 }
 

@@ -20,11 +20,14 @@ pub struct Rules {
     pub same: bool,
     /// R3: a renewal counts no grant that is newer than its token.
     pub newer: bool,
+    /// R3: a renewal puts an older grant of its own under its token, so that no late give-back of that one frees it.
+    pub stamp: bool,
 }
 
 impl Rules {
     /// All of them.
-    pub const ALL: Self = Self { exact: true, void: true, highest: true, dated: true, same: true, newer: true };
+    pub const ALL: Self =
+        Self { exact: true, void: true, highest: true, dated: true, same: true, newer: true, stamp: true };
 }
 
 /// What is looked at.
@@ -407,7 +410,8 @@ impl Queue {
             Kind::Renew => {
                 let kept = match node.held {
                     Some(held) if held.claim == claim && (held.token <= token || !self.rules.newer) => {
-                        Some(Grant { attempt: held.attempt.max(attempt), ..held })
+                        let token = if self.rules.stamp { held.token.max(token) } else { held.token };
+                        Some(Grant { claim, attempt: held.attempt.max(attempt), token })
                     }
                     None if node.last <= token => Some(Grant { claim, attempt, token }),
                     _ => None,

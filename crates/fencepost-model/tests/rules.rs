@@ -146,6 +146,22 @@ const CAME_LATE: &[&str] = &[
     "a node: Acquire of B arrives, 2, attempt 1, pass 0",
 ];
 
+/// A gave a grant back, which has not arrived, and holds under 2 by the two other nodes.
+const GIVES_BACK_LATE: &[&str] = &[
+    ASKS,
+    GRANTS,
+    READS,
+    IS_LOST,
+    IS_LOST,
+    "A yields what it has, pass 2",
+    "A asks again under 2",
+    "a node: Acquire of A arrives, 2, attempt 3, pass 0",
+    "a node: Acquire of A arrives, 2, attempt 3, pass 0",
+    "lost: Acquire of A, 2, attempt 3",
+    "A reads from a node: granted 2, attempt 3",
+    "A reads from a node: granted 2, attempt 3",
+];
+
 /// Searches from there without the rule, which has to be found wanting, and with it.
 fn needs(name: &str, system: Queue, change: fn(&mut queue::Rules), wanted: &str) {
     let mut without = system;
@@ -168,4 +184,6 @@ fn without_any_rule_of_the_line_something_goes_wrong() {
     needs("the highest of two tokens is taken", tokens, |rules| rules.same = false, "the same token");
     let late = Queue { renews: true, jumps: true, ..from(CAME_LATE, [3, 1], 0) };
     needs("R3, a renewal counts a newer grant", late, |rules| rules.newer = false, "a renewal succeeds");
+    let gave_back = Queue { renews: true, ..from(GIVES_BACK_LATE, [4, 1], 1) };
+    needs("R3, a renewal leaves an older grant as it is", gave_back, |rules| rules.stamp = false, two);
 }

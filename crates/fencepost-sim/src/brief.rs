@@ -36,6 +36,7 @@ pub(crate) fn step(step: &Step) -> String {
         Step::Ask { name, .. } => format!("ask \"{name}\" to yield"),
         Step::Inspect { name } => format!("inspect \"{name}\""),
         Step::List { prefix, .. } => format!("list \"{prefix}\""),
+        Step::Record { name, deed } => format!("the record of \"{name}\": {deed:?}"),
         Step::AcquireAll { parts } => {
             let part = |part: &Part| format!("{}, {}", claim(&part.claim), proposal(part.token));
             format!("acquire all of {}", parts.iter().map(part).collect::<Vec<_>>().join(" and "))

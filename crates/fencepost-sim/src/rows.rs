@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 
 use fencepost_core::FencingToken;
-use fencepost_core::store::table::{Held, Notice, Queued, Shelf};
+use fencepost_core::store::table::{Held, Kept, Notice, Queued, Shelf};
 use fencepost_core::store::{LockName, Mode, Moment, Owner};
 
 /// All locks of a node. A clone is a snapshot.
@@ -20,6 +20,7 @@ pub(crate) struct Entry {
     pub(crate) line: BTreeMap<(FencingToken, Owner), Queued>,
     tickets: BTreeMap<Owner, FencingToken>,
     revoked: BTreeMap<Owner, ()>,
+    record: Option<Kept>,
 }
 
 impl Rows {
@@ -131,6 +132,15 @@ impl Shelf for Desk<'_> {
 
     fn set_revoked(&mut self, owner: &Owner) -> Result<(), Infallible> {
         self.entry.revoked.insert(*owner, ());
+        Ok(())
+    }
+
+    fn record(&mut self) -> Result<Option<Kept>, Infallible> {
+        Ok(self.entry.record.clone())
+    }
+
+    fn put_record(&mut self, kept: &Kept) -> Result<(), Infallible> {
+        self.entry.record = Some(kept.clone());
         Ok(())
     }
 

@@ -136,6 +136,7 @@ impl Store for Wire {
             queues: true,
             tells: false,
             together: self.together,
+            records: false,
             survives_restart: false,
             smallest_ttl: Duration::from_millis(20),
             largest_ttl: None,

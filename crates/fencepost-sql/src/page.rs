@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, UNIX_EPOCH};
 
-use fencepost_core::store::table::{Held, Notice, Now, Queued, Shelf};
+use fencepost_core::store::table::{Held, Kept, Notice, Now, Queued, Shelf};
 use fencepost_core::store::{ActorId, FencingToken, Mode, Moment, Owner, YieldRequest};
 
 use crate::changes::{Changes, LockRow};
@@ -342,6 +342,14 @@ impl Shelf for OpenPage<'_> {
     fn set_revoked(&mut self, owner: &Owner) -> Result<(), Short> {
         self.changes.revoked.push(*owner);
         Ok(())
+    }
+
+    fn record(&mut self) -> Result<Option<Kept>, Short> {
+        unreachable!("BUG: this store keeps no records")
+    }
+
+    fn put_record(&mut self, _: &Kept) -> Result<(), Short> {
+        unreachable!("BUG: this store keeps no records")
     }
 
     /// One of ours who has left is known to be gone; of others we cannot know.

@@ -155,6 +155,7 @@ impl<D: Database> Store for SqlStore<D> {
             tells: false,
             // One transaction has one lock's row: no step waits for several.
             together: false,
+            records: false,
             survives_restart: true,
             smallest_ttl: TTL_MIN,
             largest_ttl: None,

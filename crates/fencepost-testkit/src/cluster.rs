@@ -2,7 +2,7 @@
 
 use crate::redis::Redis;
 use crate::server::{Server, free_port};
-use crate::wait::until;
+use crate::wait::{a_moment, until};
 
 /// So many masters, each with a replica.
 const MASTERS: usize = 3;
@@ -130,7 +130,7 @@ impl Cluster {
                 self.servers[replica].ask(&["CLUSTER", "FAILOVER"]);
                 let asked = std::time::Instant::now();
                 while !self.is_master(replica) && asked.elapsed() < std::time::Duration::from_secs(5) {
-                    std::thread::yield_now();
+                    a_moment();
                 }
                 self.is_master(replica)
             }

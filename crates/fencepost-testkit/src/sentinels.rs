@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::redis::{Redis, SpeaksRedis, ask_on};
 use crate::server::{Recipe, Server};
-use crate::wait::{PATIENCE, until};
+use crate::wait::{PATIENCE, a_moment, until};
 
 /// The name that the sentinels know the master by.
 pub const MASTER: &str = "main";
@@ -164,7 +164,7 @@ impl Sentinels {
             let asked = Instant::now();
             // One that was begun may be given up.
             while self.master() == before && asked.elapsed() < Duration::from_secs(5) {
-                std::thread::yield_now();
+                a_moment();
             }
             self.master() != before
         });

@@ -145,7 +145,7 @@ impl<R: Recipe> Server<R> {
                 }
             }
             assert!(started.elapsed() < READY_WITHIN, "{} is not ready; its log:\n{}", R::PROGRAM, self.log());
-            std::thread::yield_now();
+            crate::wait::a_moment();
         }
     }
 

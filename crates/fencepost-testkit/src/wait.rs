@@ -3,7 +3,12 @@
 use std::time::{Duration, Instant};
 
 /// Longer than anything takes on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Between two looks. Whoever looks all the time leaves no time to what it looks for.
+pub fn a_moment() {
+    std::thread::sleep(Duration::from_millis(1));
+}
 
 /// Asks again and again until it is so.
 ///
@@ -13,6 +18,6 @@ pub fn until(what: &str, mut so: impl FnMut() -> bool) {
     let started = Instant::now();
     while !so() {
         assert!(started.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
-        std::thread::yield_now();
+        a_moment();
     }
 }

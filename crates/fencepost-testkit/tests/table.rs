@@ -203,6 +203,22 @@ fn an_eviction_raises_the_fence_so_that_the_holder_cannot_come_back() {
     assert!(matches!(run(&node, acquire(&claim("next", None), now.offset(50))), Ok(Answer::Stale { .. })));
 }
 
+/// The claim gave that one back before it won under a higher token, and the give-back is still under way.
+#[test]
+fn what_a_renewal_kept_is_not_freed_by_a_late_give_back_of_an_older_grant() {
+    let (_, node, now) = node();
+    let mine = claim("mine", None);
+    assert!(matches!(run(&node, acquire(&mine, now.offset(10))), Ok(Answer::Granted { .. })));
+    let renew = Step::Renew { claim: mine.clone(), token: now.offset(20), pass: None };
+    assert_eq!(run(&node, renew), Ok(Answer::Kept));
+    let pass = Proposal::Exactly(now.offset(30));
+    let late = Step::GiveBack { claim: mine.clone(), attempt: 2, token: now.offset(10), pass };
+    assert_eq!(run(&node, late), Ok(Answer::NotHeld));
+    assert!(matches!(run(&node, acquire(&claim("other", None), now.offset(40))), Ok(Answer::Held { .. })));
+    let far = Step::Renew { claim: mine, token: now.plus(table::WINDOW * 2), pass: None };
+    assert_eq!(run(&node, far), Ok(Answer::Lost(Loss::TakenOver)), "it would poison the fence");
+}
+
 #[test]
 fn a_relay_keeps_the_order_of_tickets() {
     let (_, node, now) = node();

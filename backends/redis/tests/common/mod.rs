@@ -9,7 +9,7 @@ use fencepost_testkit::contract::Subject;
 use fencepost_testkit::proxy::Proxy;
 use fencepost_testkit::redis::Redis;
 use fencepost_testkit::server::Server;
-pub(crate) use fencepost_testkit::wait::{PATIENCE, until};
+pub(crate) use fencepost_testkit::wait::{PATIENCE, a_moment, until};
 
 /// Every write is on disk before it is answered.
 pub(crate) const KEEPS_EVERYTHING: &str = "--appendonly yes --appendfsync always";
@@ -148,7 +148,7 @@ pub(crate) fn once_reachable(mut acquire: impl FnMut() -> Result<Guard, AcquireE
             Err(AcquireError::Store(StoreError {
                 kind: StoreErrorKind::Unreachable | StoreErrorKind::TooSlow,
                 ..
-            })) if started.elapsed() < PATIENCE => std::thread::yield_now(),
+            })) if started.elapsed() < PATIENCE => a_moment(),
             other => return other,
         }
     }

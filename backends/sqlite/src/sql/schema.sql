@@ -1,4 +1,4 @@
--- Version 3. Moments are nanoseconds of the machine's boot clock and mean nothing under another boot id.
+-- Version 4. Moments are nanoseconds of the machine's boot clock and mean nothing under another boot id.
 CREATE TABLE meta (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     boot_id TEXT NOT NULL,
@@ -53,4 +53,13 @@ CREATE TABLE revoked (
     owner TEXT NOT NULL,
     at_ns INTEGER NOT NULL,
     PRIMARY KEY (name, owner)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE records (
+    name TEXT PRIMARY KEY,
+    token INTEGER NOT NULL,
+    -- The token is remembered until then, and the value until then: both by the calendar, in the format of tokens.
+    until INTEGER NOT NULL,
+    value BLOB,
+    value_until INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;

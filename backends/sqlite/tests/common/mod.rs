@@ -2,12 +2,9 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 use fencepost_core::{Blocking, Locks};
-
-/// A test that takes so long has failed.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) use fencepost_testkit::wait::until;
 
 pub(crate) struct Place(tempfile::TempDir);
 
@@ -40,14 +37,5 @@ impl Place {
 
     pub(crate) fn await_empty(&self, folder: &str) {
         until("the folder is empty", || self.path(folder).read_dir().expect("a folder").next().is_none());
-    }
-}
-
-/// Waits for something that only shows from outside.
-pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !holds() {
-        assert!(began.elapsed() < PATIENCE, "never saw: {what}");
-        std::thread::yield_now();
     }
 }

@@ -11,7 +11,7 @@ use super::ballot::Ballot;
 use crate::clock::{Alarm, Moment};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::state::{Holder, LockState, YieldRequest};
-use crate::store::{Answer, Event, LockName, Mailbox, Post, Reply, Step, Trouble};
+use crate::store::{Answer, Deed, Event, LockName, Mailbox, Post, Reply, Step, Trouble};
 use crate::token::FencingToken;
 
 /// Questions are asked by people and dashboards: they may take longer than a vote.
@@ -193,6 +193,23 @@ impl Quorum {
             _ => None,
         });
         Ok(self.merged(name.as_str(), states.collect()).holders.into_iter().next())
+    }
+
+    /// One store decides, and keeps data.
+    pub(crate) fn keeps_records(&self) -> bool {
+        self.nodes.len() == 1 && self.abilities.records
+    }
+
+    /// Reads or writes a record, where one store decides.
+    pub(crate) async fn record(self: &Arc<Self>, name: LockName, deed: Deed) -> Result<Answer, StoreError> {
+        let step = Step::Record { name, deed };
+        let operation = step.operation();
+        if !self.keeps_records() {
+            let message = "this store keeps no records; name one that does with `keep_records_in`: a database, etcd, or one Redis";
+            return Err(StoreError::new(StoreErrorKind::Unsupported, operation, message));
+        }
+        let mut answers = self.ask(operation, self.patient(), |_| step.clone()).await?;
+        answers.pop().ok_or_else(|| StoreError::no_answer(operation))
     }
 
     fn patient(&self) -> Duration {

@@ -229,6 +229,7 @@ fn combined(nodes: &[Arc<dyn Store>]) -> Result<Abilities, StoreError> {
         queues: all.queues && node.queues,
         tells: all.tells && node.tells,
         together: all.together && node.together,
+        records: all.records && node.records,
         survives_restart: all.survives_restart && node.survives_restart,
         smallest_ttl: all.smallest_ttl.max(node.smallest_ttl),
         largest_ttl: [all.largest_ttl, node.largest_ttl].into_iter().flatten().min(),

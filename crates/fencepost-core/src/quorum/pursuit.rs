@@ -35,8 +35,8 @@ pub(super) struct Pursuit {
     /// The request that somebody else carried, and its token.
     carried: Option<(u32, Proposal)>,
     raises: u32,
-    /// A majority has answered: when time is up, that is no trouble of the store's.
-    answered: bool,
+    /// A majority has refused: when time is up, that is no trouble of the store's.
+    contended: bool,
     outage_since: Option<Moment>,
     hinted: bool,
     /// Which place in line a node gave us, as the first one says that does.
@@ -80,7 +80,7 @@ impl Pursuit {
             next_try: None,
             carried: None,
             raises: 0,
-            answered: false,
+            contended: false,
             outage_since: None,
             hinted: false,
             ticket: None,

@@ -6,9 +6,11 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::{Abilities, Answer, Claim, Clock, Event, Listening, LockName, Moment, Part, Reply, Step, Store, Trouble};
+use super::{
+    Abilities, Answer, Claim, Clock, Deed, Event, Listening, LockName, Moment, Part, Reply, Step, Store, Trouble,
+};
 use crate::name::Owner;
-use crate::store::table::{self, Held, Notice, Now, Queued, Shelf};
+use crate::store::table::{self, Held, Kept, Notice, Now, Queued, Shelf};
 use crate::token::FencingToken;
 
 /// Locks that live in this process and end with it.
@@ -36,6 +38,7 @@ struct Entry {
     tickets: HashMap<Owner, FencingToken>,
     revoked: HashMap<Owner, Moment>,
     used_at: Option<Moment>,
+    record: Option<Kept>,
 }
 
 impl Memory {
@@ -84,6 +87,9 @@ impl Memory {
         let Some(name) = step.name() else { return (Ok(list(locks, step, now)), Vec::new()) };
         if matches!(step, Step::Inspect { .. }) && !locks.contains_key(name) {
             return (Ok(Answer::State(crate::LockState::free(name.as_str()))), Vec::new());
+        }
+        if matches!(step, Step::Record { deed: Deed::Read, .. }) && !locks.contains_key(name) {
+            return (Ok(Answer::Record(None)), Vec::new());
         }
         let entry = locks.entry(name.clone()).or_default();
         entry.used_at = Some(moment);
@@ -146,7 +152,8 @@ const PRUNE_EVERY: u64 = 4096;
 /// Forgets locks that nobody used for long, where the clock alone mints a higher token.
 fn prune(locks: &mut BTreeMap<LockName, Entry>, now: Now) {
     locks.retain(|_, entry| {
-        let in_use = !entry.holders.is_empty() || !entry.line.is_empty();
+        let kept = entry.record.as_ref().is_some_and(|kept| kept.until > now.clock);
+        let in_use = !entry.holders.is_empty() || !entry.line.is_empty() || kept;
         let recent = entry.used_at.is_some_and(|used| now.moment.since(used) < table::REMEMBER);
         in_use || recent || entry.last.is_some_and(|last| last >= now.clock)
     });
@@ -159,6 +166,7 @@ impl Store for Memory {
             queues: true,
             tells: false,
             together: true,
+            records: self.mints,
             survives_restart: false,
             smallest_ttl: Duration::from_millis(20),
             largest_ttl: None,
@@ -279,6 +287,15 @@ impl Shelf for MemoryShelf<'_> {
     fn set_revoked(&mut self, owner: &Owner) -> Result<(), Infallible> {
         self.entry.revoked.retain(|_, at| self.moment.since(*at) < table::REMEMBER);
         self.entry.revoked.insert(*owner, self.moment);
+        Ok(())
+    }
+
+    fn record(&mut self) -> Result<Option<Kept>, Infallible> {
+        Ok(self.entry.record.clone())
+    }
+
+    fn put_record(&mut self, kept: &Kept) -> Result<(), Infallible> {
+        self.entry.record = Some(kept.clone());
         Ok(())
     }
 

@@ -38,6 +38,8 @@ pub struct Abilities {
     pub tells: bool,
     /// The store takes [`Step::AcquireAll`]: one place has all locks.
     pub together: bool,
+    /// Whether it keeps [records](Step::Record).
+    pub records: bool,
     /// A lock that was granted is still there after the store was stopped and started.
     pub survives_restart: bool,
     /// The shortest lease that makes sense here.
@@ -219,6 +221,56 @@ pub enum Step {
         /// Only locks that somebody waits for.
         contended: bool,
     },
+    /// Read or write the record beside a lock: bytes that nobody changes whose token is older than one that was seen.
+    /// Only where one store decides, and keeps data.
+    Record {
+        /// The lock.
+        name: LockName,
+        /// What to do.
+        deed: Deed,
+    },
+}
+
+/// What to do with a record.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Deed {
+    /// Tell what is there.
+    Read,
+    /// Tell what is there; nobody with an older token writes any more.
+    Seal {
+        /// Of whoever will write.
+        token: FencingToken,
+    },
+    /// Put this in its place.
+    Put {
+        /// Of whoever writes.
+        token: FencingToken,
+        /// What.
+        value: Arc<[u8]>,
+        /// Forget it after so long; zero: at once. The token is remembered for [`table::REMEMBER`] at least.
+        keep: Duration,
+    },
+}
+
+impl Deed {
+    /// Of whoever has to have the newest.
+    pub fn token(&self) -> Option<FencingToken> {
+        match self {
+            Self::Read => None,
+            Self::Seal { token } | Self::Put { token, .. } => Some(*token),
+        }
+    }
+}
+
+/// What is kept beside a lock.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Record {
+    /// The newest token seen.
+    pub token: FencingToken,
+    /// What was put there.
+    pub value: Vec<u8>,
+    /// It is forgotten then.
+    pub left: Duration,
 }
 
 impl Step {
@@ -232,6 +284,8 @@ impl Step {
             Self::Ask { .. } => "ask_to_yield",
             Self::Inspect { .. } => "inspect",
             Self::List { .. } => "list",
+            Self::Record { deed: Deed::Read, .. } => "read_record",
+            Self::Record { .. } => "write_record",
         }
     }
 
@@ -246,14 +300,17 @@ impl Step {
             | Self::Evict { .. }
             | Self::Ask { .. }
             | Self::Inspect { .. }
-            | Self::List { .. } => None,
+            | Self::List { .. }
+            | Self::Record { .. } => None,
         }
     }
 
     /// The one lock that the step is about; `None` for a listing, and for several.
     pub fn name(&self) -> Option<&LockName> {
         match self {
-            Self::Evict { name, .. } | Self::Ask { name, .. } | Self::Inspect { name } => Some(name),
+            Self::Evict { name, .. } | Self::Ask { name, .. } | Self::Inspect { name } | Self::Record { name, .. } => {
+                Some(name)
+            }
             other => other.claim().map(|claim| &claim.name),
         }
     }
@@ -345,6 +402,15 @@ pub enum Answer {
     State(LockState),
     /// To `List`.
     States(Vec<LockState>),
+    /// To `Record`, unless it puts: what is there.
+    Record(Option<Record>),
+    /// To `Record` that puts: it is there.
+    Stored,
+    /// To `Record` that seals or puts: a newer token was seen, and nothing was changed.
+    Outdated {
+        /// The newest token seen.
+        seen: FencingToken,
+    },
 }
 
 /// Why a store does not renew.

@@ -21,8 +21,10 @@
 //!   that long before the next owner has it; a release frees it at once.
 //! - A place in line keeps its ticket. A claim that has none yet gets the next: whoever comes later stands behind it,
 //!   whatever the clients take for the time.
+//! - A record is written by whoever has the newest token that was seen there; to seal it is to be seen.
 //! - Release, give-back and whoever finds the lock free hand it to the lowest live ticket, in the same step.
 
+mod record;
 mod shelf;
 
 use std::time::Duration;
@@ -34,6 +36,7 @@ use crate::state::{Holder, LockState, Waiter, YieldRequest};
 use crate::store::{Answer, Claim, Loss, Mode, Part, Place, Proposal, Step, Then, Trouble, Turn};
 use crate::token::FencingToken;
 
+pub use record::Kept;
 pub use shelf::{Held, Notice, Now, Queued, Shelf};
 
 /// How far a proposed token may lie ahead of the store's clock.
@@ -49,6 +52,9 @@ pub const WAITERS_MAX: u32 = 10_000;
 /// What is about many locks is for the store itself: it shows each of a [`Step::List`] with [`state`], and runs each of
 /// a [`Step::AcquireAll`] alone if all of them [would be granted](would_grant), in one transaction.
 pub fn apply<S: Shelf>(shelf: &mut S, step: &Step, now: Now) -> Result<Result<Answer, Trouble>, S::Error> {
+    if let Step::Record { deed, .. } = step {
+        return record::apply(shelf, deed, now.clock).map(Ok);
+    }
     let mut desk = Desk::open(shelf, now)?;
     match step {
         Step::Acquire { claim, attempt, token, unify } => desk.acquire(claim, *attempt, *token, *unify),
@@ -58,7 +64,9 @@ pub fn apply<S: Shelf>(shelf: &mut S, step: &Step, now: Now) -> Result<Result<An
         Step::Evict { above, .. } => desk.evict(*above).map(Ok),
         Step::Ask { request, .. } => desk.ask(request).map(Ok),
         Step::Inspect { name } => desk.state(name.as_str()).map(|state| Ok(Answer::State(state))),
-        Step::List { .. } | Step::AcquireAll { .. } => unreachable!("BUG: it is not about one lock"),
+        Step::List { .. } | Step::AcquireAll { .. } | Step::Record { .. } => {
+            unreachable!("BUG: it is not about one lock's holders")
+        }
     }
 }
 
@@ -173,6 +181,16 @@ impl<'a, S: Shelf> Desk<'a, S> {
     ) -> Result<Result<Answer, Trouble>, S::Error> {
         let kept = |held: &&Held| held.owner == claim.owner && held.token <= token;
         if let Some(mut mine) = self.holders.iter().find(kept).cloned() {
+            if mine.token < token {
+                if let Some(refusal) = self.quarantine() {
+                    return Ok(Err(refusal));
+                }
+                if !self.below_ceiling(token) {
+                    return Ok(Ok(Answer::Lost(Loss::TakenOver)));
+                }
+                // It was given back, maybe, and that is still under way: it must not free what counts from now on.
+                (mine.token, mine.asked) = (token, None);
+            }
             mine.until = self.now.moment.plus(claim.kept_for());
             let asked = mine.asked.clone();
             let downgraded = claim.mode == Mode::Shared && mine.mode == Mode::Exclusive;

@@ -13,6 +13,7 @@ pub mod fencing;
 pub mod input;
 pub mod inspection;
 pub mod leases;
+pub mod records;
 pub mod reentrant;
 pub mod release;
 pub mod renewal;
@@ -131,6 +132,9 @@ macro_rules! contract {
             leases: a_leaked_lease_is_adopted_with_its_token;
             leases: a_leaked_lease_is_not_renewed;
             leases: a_lease_that_is_over_cannot_be_adopted;
+            records: only_the_newest_token_writes;
+            records: a_record_is_forgotten_after_its_time_and_its_token_is_not;
+            records: a_record_takes_any_bytes_and_has_a_limit;
             reentrant: an_actor_enters_its_lock_again_and_frees_it_with_the_last_release;
             reentrant: dropping_a_hold_of_an_actor_counts_as_a_release;
             reentrant: only_the_same_actor_enters_again;

@@ -12,7 +12,7 @@ impl Pursuit {
             self.highest = self.highest.max(Some(token));
         }
         self.carried = Some((request, token));
-        self.answered = known;
+        self.contended = known;
         self.await_answers(scene, request);
         request
     }

@@ -23,7 +23,6 @@ impl Pursuit {
     pub(super) fn decide(&mut self, scene: &mut Scene<'_>) -> Outcome {
         let verdict = self.ballot.verdict();
         if !matches!(verdict, Verdict::Open | Verdict::NoQuorum) {
-            self.answered = true;
             self.outage_since = None;
         }
         match verdict {
@@ -67,6 +66,7 @@ impl Pursuit {
     fn refused(&mut self, scene: &mut Scene<'_>) -> Outcome {
         self.raises = 0;
         self.round = None;
+        self.contended = true;
         if !self.patience.waits() {
             return Outcome::Busy;
         }
@@ -135,7 +135,7 @@ impl Pursuit {
     }
 
     pub(super) fn give_up(&mut self, scene: &mut Scene<'_>) -> Outcome {
-        if self.outage_since.is_some() || !self.answered {
+        if self.outage_since.is_some() || !self.contended {
             return Outcome::Failed(self.failure(scene));
         }
         Outcome::Busy

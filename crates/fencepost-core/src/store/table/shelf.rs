@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::record::Kept;
 use crate::actor::ActorId;
 use crate::clock::Moment;
 use crate::name::Owner;
@@ -116,6 +117,10 @@ pub trait Shelf {
     fn revoked(&mut self, owner: &Owner) -> Result<bool, Self::Error>;
     /// Remembers that this owner was thrown out; at least as long as it may renew.
     fn set_revoked(&mut self, owner: &Owner) -> Result<(), Self::Error>;
+    /// The record, also if its time is over.
+    fn record(&mut self) -> Result<Option<Kept>, Self::Error>;
+    /// Writes the record.
+    fn put_record(&mut self, kept: &Kept) -> Result<(), Self::Error>;
     /// Tells one in line, once the step is done. `false`: it is known that nobody listens there any more.
     fn tell(&mut self, to: &Queued, notice: Notice) -> Result<bool, Self::Error>;
 }

@@ -1,0 +1,1 @@
+DELETE FROM records WHERE until <= :clock

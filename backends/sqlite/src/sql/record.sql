@@ -1,0 +1,1 @@
+SELECT token, until, value, value_until FROM records WHERE name = :name
