@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fencepost_core::store::table::Kept;
-use fencepost_core::store::{Claim, FencingToken, LockName, Owner, StoreError, StoreErrorKind};
+use fencepost_core::store::{Claim, FencingToken, LockName, Mode, Owner, StoreError, StoreErrorKind};
 use fencepost_core::{Connect, Invalid};
 use fencepost_sql::{
     Changes, Database, Failure, Free, Grant, Hub, Page, RowKind, Settings, SqlStore, Take, Version, Want, check_version,
 };
 use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, Opts, OptsBuilder, Row};
+use mysql_async::{Conn, Opts, OptsBuilder, Row, Value};
 
 use crate::error::failure;
 use crate::statements::{SESSION, Statements};
@@ -19,6 +19,8 @@ use crate::statements::{SESSION, Statements};
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// At most so many waiters are looked after by one statement.
 const LOOK_MAX: usize = 256;
+/// The statements that the server keeps for a session: takings and releases.
+const KEPT_MAX: usize = 4;
 /// The server's default, which it is then not asked about.
 const PACKET_BYTES_MAX: usize = 16 * 1024 * 1024;
 
@@ -43,7 +45,7 @@ impl MySql {
         let label = format!("mysql://{}:{}/{}", opts.ip_or_hostname(), opts.tcp_port(), opts.db_name().unwrap_or(""));
         let from_environment = || std::env::var("FENCEPOST_MYSQL_PASSWORD").ok();
         let password = settings.password.clone().or_else(|| opts.pass().map(str::to_owned)).or_else(from_environment);
-        let builder = OptsBuilder::from_opts(opts).prefer_socket(false).pass(password).stmt_cache_size(0);
+        let builder = OptsBuilder::from_opts(opts).prefer_socket(false).pass(password).stmt_cache_size(KEPT_MAX);
         // How many rows a statement has changed tells whether it took a lock.
         let builder = builder.setup(SESSION.to_vec()).client_found_rows(false);
         let builder = builder.max_allowed_packet(Some(PACKET_BYTES_MAX)).wait_timeout(Some(30));
@@ -145,12 +147,25 @@ impl Database for MySql {
     }
 
     async fn take(&self, link: &mut Conn, take: &Take<'_>) -> Result<Option<FencingToken>, Failure> {
-        let (changed, token) = alone(link, &self.statements.take(take)).await?;
-        Ok(token.filter(|_| changed > 0).and_then(FencingToken::from_number))
+        let claim = take.claim;
+        let values: Vec<Value> = vec![
+            claim.owner.expose().into(),
+            (claim.mode == Mode::Shared).into(),
+            (&*claim.label).into(),
+            take.attempt.into(),
+            claim.actor.map(|actor| actor.to_string()).into(),
+            take.kept_us().into(),
+            claim.name.as_str().into(),
+            take.before_us.into(),
+        ];
+        let is_taken = alone(link, &self.statements.take, values).await?;
+        Ok(link.last_insert_id().filter(|_| is_taken).and_then(FencingToken::from_number))
     }
 
     async fn free(&self, link: &mut Conn, free: &Free<'_>) -> Result<bool, Failure> {
-        Ok(alone(link, &self.statements.free(free)).await?.0 > 0)
+        let values: Vec<Value> =
+            vec![free.claim.name.as_str().into(), free.claim.owner.expose().into(), free.raised_to().into()];
+        alone(link, &self.statements.free, values).await
     }
 
     async fn begin(&self, link: &mut Conn, want: &Want) -> Result<Page, Failure> {
@@ -251,10 +266,10 @@ async fn sets(link: &mut Conn, text: &str) -> Result<Vec<Vec<Row>>, Failure> {
     Ok(sets)
 }
 
-/// Sends a statement that answers no rows: how many it changed, and the number it remembered.
-async fn alone(link: &mut Conn, text: &str) -> Result<(u64, Option<u64>), Failure> {
-    link.query_drop(text).await.map_err(|error| failure(&error))?;
-    Ok((link.affected_rows(), link.last_insert_id()))
+/// Runs a statement that the server keeps for this session: whether it changed a row.
+async fn alone(link: &mut Conn, text: &str, values: Vec<Value>) -> Result<bool, Failure> {
+    link.exec_drop(text, values).await.map_err(|error| failure(&error))?;
+    Ok(link.affected_rows() > 0)
 }
 
 fn page(rows: impl Iterator<Item = Row>, want: &Want) -> Result<Page, Failure> {

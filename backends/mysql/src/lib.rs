@@ -6,9 +6,11 @@ pub mod fence;
 mod statements;
 mod text;
 
-use fencepost_core::store::StoreError;
+use std::sync::Arc;
+
+use fencepost_core::store::{Clock, Store, StoreError};
 use fencepost_core::{Connect, Invalid};
-use fencepost_sql::Tables;
+use fencepost_sql::{SqlStore, Tables};
 
 use database::MySql;
 use statements::Statements;
@@ -22,6 +24,14 @@ pub fn connect(scheme: &str, rest: &str) -> Connect {
     MySql::connect(scheme, rest)
 }
 
+/// A URL's store without an engine above it: for tests of what a step does.
+///
+/// # Errors
+/// A database that cannot be reached, tables that are missing or of another version.
+pub async fn store(scheme: &str, rest: &str, clock: Clock) -> Result<Arc<dyn Store>, StoreError> {
+    Ok(Arc::new(SqlStore::open(MySql::new(scheme, rest)?, clock).await?))
+}
+
 /// Creates the tables, or brings those of an older version up to date. Several may do so at once.
 ///
 /// # Errors
@@ -32,10 +42,12 @@ pub async fn ensure_schema(scheme: &str, rest: &str) -> Result<(), StoreError> {
     fencepost_sql::on_a_thread("mysql", async move { database.ensure_schema().await }).await
 }
 
-/// The statements that create the tables, for those who run them by hand.
+/// The statements that create the tables, for those who run them by hand; in a comment those that bring version 1 up to date.
 ///
 /// # Errors
 /// Names that cannot be.
 pub fn schema(schema: Option<&str>, tables: &str) -> Result<String, Invalid> {
-    Ok(Statements::new(Tables::new('`', schema, tables)?).schema)
+    let statements = Statements::new(Tables::new('`', schema, tables)?);
+    let from_1 = format!("{}{};", statements.from_1, statements.set_version());
+    Ok(fencepost_sql::schema_text(&statements.schema, &from_1))
 }

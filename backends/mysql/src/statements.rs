@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use fencepost_core::store::table::{Held, Kept, Queued};
 use fencepost_core::store::{Claim, FencingToken, LockName, Mode, Moment, Owner};
-use fencepost_sql::{Changes, Free, LockRow, Tables, Take, Want};
+use fencepost_sql::{Changes, LockRow, Tables, Want};
 
 use crate::text::{bytes, list, maybe, text};
 
@@ -14,11 +14,6 @@ const NOW_US: &str = "CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED)";
 const CLOCK: &str = "((CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED) - 1735689600000000) * 1024 DIV 1000)";
 const SELECT_NOW: &str = "SELECT CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED)";
 const TOKEN_MAX: i64 = (1 << 53) - 1;
-/// Whether the row of a lock says that one statement may take it.
-const IS_FREE: &str = "busy = 0 AND late_until_us <= CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED) \
-     AND (owner IS NULL OR until_us <= CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED))";
-/// Whether it has just been taken: no grant has a token above the newest.
-const TAKEN: &str = "token > newest_token";
 /// Lines longer than this are full, so nobody counts further.
 const COUNT_MAX: i64 = 20_000;
 
@@ -36,50 +31,35 @@ pub(crate) struct Statements {
     tables: Tables,
     pub(crate) schema: String,
     pub(crate) from_1: String,
+    /// Takes a lock that is free; the server keeps it, as the next one, for each session.
+    pub(crate) take: String,
+    pub(crate) free: String,
 }
 
 impl Statements {
     pub(crate) fn new(tables: Tables) -> Self {
         let schema = tables.fill(include_str!("sql/schema.sql"));
         let from_1 = tables.fill(include_str!("sql/from_1.sql"));
-        Self { tables, schema, from_1 }
+        // Right whether assignments are made from left to right or all at once: what a column shall be rests on none that was
+        // assigned before it.
+        let take = tables.fill(&format!(
+            "UPDATE {{locks}} SET owner = ?, shared = ?, label = ?, attempt = ?, actor = ?, since_us = {NOW_US}, \
+             used_us = {NOW_US}, until_us = {NOW_US} + ?, ask_number = NULL, ask_by = NULL, ask_note = NULL, \
+             token = GREATEST(newest_token + 1, {CLOCK}), \
+             newest_token = LAST_INSERT_ID(GREATEST(newest_token + 1, {CLOCK})) \
+             WHERE name = ? AND busy = 0 AND (owner IS NULL OR until_us <= {NOW_US}) AND late_until_us <= {NOW_US} \
+             AND newest_token < {TOKEN_MAX} AND {NOW_US} < ?"
+        ));
+        let free = tables.fill(&format!(
+            "UPDATE {{locks}} SET used_us = {NOW_US}, owner = NULL, label = NULL, actor = NULL, ask_number = NULL, \
+             ask_by = NULL, ask_note = NULL \
+             WHERE name = ? AND owner = ? AND until_us > {NOW_US} AND busy = 0 AND newest_token >= ?"
+        ));
+        Self { tables, schema, from_1, take, free }
     }
 
     pub(crate) fn check(&self) -> String {
         self.tables.fill(&format!("SELECT version, {NOW_US} FROM {{meta}}"))
-    }
-
-    /// Assignments are made from left to right: the first decides, and as long as the newest token is not written, the
-    /// others see by it what was decided.
-    pub(crate) fn take(&self, take: &Take<'_>) -> String {
-        let claim = take.claim;
-        let (name, owner, label) = (bytes(claim.name.as_str()), text(&claim.owner.expose()), text(&claim.label));
-        let (shared, actor) = (shared(claim.mode), maybe(claim.actor.map(|actor| actor.to_string()).as_deref()));
-        let (kept_us, attempt, before_us) = (take.kept_us(), take.attempt, take.before_us);
-        self.tables.fill(&format!(
-            "INSERT INTO {{locks}} (name, newest_token, used_us, busy, late_until_us, owner, token, shared, label, since_us, \
-             until_us, attempt, actor) SELECT {name}, LAST_INSERT_ID({CLOCK}), {NOW_US}, 0, 0, {owner}, {CLOCK}, {shared}, \
-             {label}, {NOW_US}, {NOW_US} + {kept_us}, {attempt}, {actor} FROM DUAL WHERE {NOW_US} < {before_us} \
-             ON DUPLICATE KEY UPDATE \
-             token = IF({IS_FREE}, LEAST(GREATEST(newest_token + 1, {CLOCK}), {TOKEN_MAX}), token), \
-             used_us = IF({TAKEN}, {NOW_US}, used_us), owner = IF({TAKEN}, {owner}, owner), \
-             shared = IF({TAKEN}, {shared}, shared), label = IF({TAKEN}, {label}, label), \
-             since_us = IF({TAKEN}, {NOW_US}, since_us), until_us = IF({TAKEN}, {NOW_US} + {kept_us}, until_us), \
-             attempt = IF({TAKEN}, {attempt}, attempt), actor = IF({TAKEN}, {actor}, actor), \
-             ask_number = IF({TAKEN}, NULL, ask_number), ask_by = IF({TAKEN}, NULL, ask_by), \
-             ask_note = IF({TAKEN}, NULL, ask_note), \
-             newest_token = IF({TAKEN}, LAST_INSERT_ID(token), newest_token)"
-        ))
-    }
-
-    pub(crate) fn free(&self, free: &Free<'_>) -> String {
-        let (name, owner) = (bytes(free.claim.name.as_str()), text(&free.claim.owner.expose()));
-        let raise = free.raised_to();
-        self.tables.fill(&format!(
-            "UPDATE {{locks}} SET used_us = {NOW_US}, owner = NULL, label = NULL, actor = NULL, ask_number = NULL, \
-             ask_by = NULL, ask_note = NULL WHERE name = {name} AND owner = {owner} AND until_us > {NOW_US} AND busy = 0 \
-             AND newest_token >= {raise}"
-        ))
     }
 
     pub(crate) fn begin(&self, want: &Want) -> String {

@@ -13,9 +13,11 @@ mod tls;
 mod tls;
 mod wire;
 
-use fencepost_core::store::StoreError;
+use std::sync::Arc;
+
+use fencepost_core::store::{Clock, Store, StoreError};
 use fencepost_core::{Connect, Invalid};
-use fencepost_sql::Tables;
+use fencepost_sql::{SqlStore, Tables};
 
 use database::Postgres;
 use statements::Statements;
@@ -29,6 +31,14 @@ pub fn connect(scheme: &str, rest: &str) -> Connect {
     Postgres::connect(scheme, rest)
 }
 
+/// A URL's store without an engine above it: for tests of what a step does.
+///
+/// # Errors
+/// A database that cannot be reached, tables that are missing or of another version.
+pub async fn store(scheme: &str, rest: &str, clock: Clock) -> Result<Arc<dyn Store>, StoreError> {
+    Ok(Arc::new(SqlStore::open(Postgres::new(scheme, rest)?, clock).await?))
+}
+
 /// Creates the tables, or brings those of an older version up to date. Several may do so at once.
 ///
 /// # Errors
@@ -39,10 +49,11 @@ pub async fn ensure_schema(scheme: &str, rest: &str) -> Result<(), StoreError> {
     fencepost_sql::on_a_thread("postgres", async move { database.ensure_schema().await }).await
 }
 
-/// The statements that create the tables, for those who run them by hand.
+/// The statements that create the tables, for those who run them by hand; in a comment those that bring version 1 up to date.
 ///
 /// # Errors
 /// Names that cannot be.
 pub fn schema(schema: Option<&str>, tables: &str) -> Result<String, Invalid> {
-    Ok(Statements::new(&Tables::new('"', schema, tables)?).schema)
+    let statements = Statements::new(&Tables::new('"', schema, tables)?);
+    Ok(fencepost_sql::schema_text(&statements.schema, &statements.from_1))
 }

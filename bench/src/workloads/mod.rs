@@ -9,6 +9,7 @@ mod postgres;
 mod redis;
 mod script;
 mod sqlite;
+mod tickets;
 mod turns;
 mod waiting;
 
@@ -29,6 +30,7 @@ pub(crate) const ALL: &[Workload] = &[
     faults::WORKLOAD,
     postgres::WORKLOAD,
     mysql::WORKLOAD,
+    tickets::WORKLOAD,
 ];
 
 pub(crate) fn find(name: &str) -> Option<&'static Workload> {

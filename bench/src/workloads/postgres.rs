@@ -97,7 +97,8 @@ impl Raw {
     async fn new(url: &str) -> Outcome<Self> {
         let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
         tokio::spawn(connection);
-        let table = "CREATE TABLE raw_locks (name text PRIMARY KEY, owner text, token int8 NOT NULL, until_us int8 NOT NULL,
+        let table =
+            "CREATE TABLE raw_locks (name text PRIMARY KEY, owner text, token int8 NOT NULL, until_us int8 NOT NULL,
              label text) WITH (fillfactor = 70); SET plan_cache_mode = force_generic_plan";
         client.batch_execute(table).await?;
         let now_us = "(extract(epoch FROM clock_timestamp()) * 1000000)::int8";

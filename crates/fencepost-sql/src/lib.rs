@@ -31,4 +31,4 @@ pub use page::{Page, Row, RowKind};
 pub use settings::Settings;
 pub use shortcut::{Free, Take};
 pub use store::{SqlStore, on_a_thread, within};
-pub use tables::{Tables, Version, check_version};
+pub use tables::{Tables, Version, check_version, schema_text};

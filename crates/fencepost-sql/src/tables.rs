@@ -109,6 +109,12 @@ pub fn check_version(found: Option<i64>) -> Result<(), Failure> {
     Err(Failure::new(StoreErrorKind::Misconfigured, what, cure))
 }
 
+/// What people run by hand: the statements that make the tables, and in a comment those for tables of version 1.
+pub fn schema_text(schema: &str, from_1: &str) -> String {
+    let lines: Vec<String> = from_1.trim().lines().map(|line| format!("-- {line}")).collect();
+    format!("{}\n\n-- Tables of version 1 become these by:\n{}\n", schema.trim(), lines.join("\n"))
+}
+
 fn checked(field: &'static str, name: &str, bytes_max: usize) -> Result<(), Invalid> {
     if name.is_empty() || name.len() > bytes_max {
         return Err(Invalid::new(field, name, format!("a name of 1 to {bytes_max} bytes")));

@@ -12,7 +12,8 @@
 //! - [`etcd`]: etcd servers, one or a cluster of three.
 //! - [`zookeeper`]: ZooKeeper servers, one or an ensemble of three.
 //! - [`shared`]: a server that lives as long as somebody uses it.
-//! - [`sql`]: what goes wrong with databases, the same for each.
+//! - [`sql`]: what goes wrong with databases, the same for each; [`sql_races`]: many at one lock of theirs; [`sql_table`]:
+//!   their steps against the table.
 //! - [`proxy`]: a wire to such a server that can be cut, slowed and made to lose what it carries.
 //! - [`net`]: who can reach whom, by namespaces (a [`room`]) or by proxies.
 //! - [`preload`]: clocks that are set and disks that forget, for one process.
@@ -47,6 +48,8 @@ pub mod server;
 pub mod shared;
 pub mod skewed;
 pub mod sql;
+pub mod sql_races;
+pub mod sql_table;
 pub mod steps;
 pub mod turns;
 pub mod wait;

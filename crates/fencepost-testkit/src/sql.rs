@@ -25,13 +25,17 @@ pub trait Session: Send {
 }
 
 /// Tables for locks, on a server.
-pub trait SqlPlace: Subject + Sized {
+pub trait SqlPlace: Subject + Sized + Sync {
+    /// How the dialect says no.
+    const NO: &'static str;
     /// On the server that all tests share.
     fn new() -> Self;
     /// On a server of its own.
     fn alone() -> Self;
     /// On the same server, under this prefix; the tables are made.
     fn named(&self, tables: &str) -> Self;
+    /// The same tables, made or brought up to date by one more program.
+    fn renewed(&self) -> Self;
     /// `HOST:PORT` of the server.
     fn address(&self) -> String;
     /// Through another address, with more settings (`&pool=1`).
@@ -391,6 +395,22 @@ macro_rules! sql_faults {
             tables_are_made_once_by_whoever_comes_first;
             missing_and_newer_tables_are_refused;
         }
+        $crate::sql_faults! { @each_race $place,
+            takings_and_releases_of_one_statement_pass_nobody_by;
+            a_taking_that_was_given_up_leaves_nothing_behind;
+        }
+        #[test]
+        fn tables_of_version_1_are_brought_up_to_date() {
+            $crate::sql_races::tables_of_version_1_are_brought_up_to_date::<$place>(include_str!("version_1.sql"));
+        }
+    };
+    (@each_race $place:ty, $($race:ident;)*) => {
+        $(
+            #[test]
+            fn $race() {
+                $crate::sql_races::$race::<$place>();
+            }
+        )*
     };
     (@each $place:ty, $($fault:ident;)*) => {
         $(

@@ -48,6 +48,8 @@ impl Subject for Place {
 }
 
 impl SqlPlace for Place {
+    const NO: &'static str = "0";
+
     fn new() -> Self {
         Self::on(SERVER.get(MariaDb::new))
     }
@@ -60,6 +62,10 @@ impl SqlPlace for Place {
         let place = Self { server: self.server.clone(), tables: tables.to_owned() };
         place.init();
         place
+    }
+
+    fn renewed(&self) -> Self {
+        self.named(&self.tables)
     }
 
     fn address(&self) -> String {

@@ -47,6 +47,8 @@ impl Subject for Place {
 }
 
 impl SqlPlace for Place {
+    const NO: &'static str = "false";
+
     fn new() -> Self {
         Self::on(SERVER.get(Postgres::new))
     }
@@ -59,6 +61,10 @@ impl SqlPlace for Place {
         let place = Self { server: self.server.clone(), tables: tables.to_owned() };
         place.init();
         place
+    }
+
+    fn renewed(&self) -> Self {
+        self.named(&self.tables)
     }
 
     fn address(&self) -> String {
