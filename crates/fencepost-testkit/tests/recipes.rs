@@ -500,7 +500,12 @@ fn nodes_that_vote_keep_no_records_and_work_with_a_store_that_does() {
         [
             locks.once_per_key("k", b"p").run(work).block().map(drop).map_err(|error| error.to_string()),
             locks.once_per_window("k", HOUR).run(work).block().map(drop).map_err(|error| error.to_string()),
-            locks.single_flight("k").get(async || Ok::<_, &str>(1)).block().map(drop).map_err(|error| error.to_string()),
+            locks
+                .single_flight("k")
+                .get(async || Ok::<_, &str>(1))
+                .block()
+                .map(drop)
+                .map_err(|error| error.to_string()),
             locks.stock("k").set(1).block().map_err(|error| error.to_string()),
         ]
     };
@@ -551,7 +556,9 @@ fn spans_that_make_no_sense_are_refused() {
     let unused = async || -> Result<u8, &'static str> { panic!("it rebuilt") };
     let stale = locks.single_flight("k").fresh_for(Duration::ZERO);
     assert_eq!(field(stale.get(unused).block().expect_err("no span")), "fresh_for");
-    for (count, hold_for, field) in [(0, HOUR, "count"), (1, Duration::ZERO, "hold_for"), (1, Duration::MAX, "hold_for")] {
+    for (count, hold_for, field) in
+        [(0, HOUR, "count"), (1, Duration::ZERO, "hold_for"), (1, Duration::MAX, "hold_for")]
+    {
         let refused = locks.stock("s").reserve(count, hold_for).block().expect_err("refused").to_string();
         assert!(refused.contains(field), "{refused}");
     }
