@@ -191,6 +191,14 @@ impl Client {
         }
     }
 
+    /// Gets a new ticket, for a stream that was refused with the old one. If that fails, the next request finds out why.
+    pub(crate) async fn introduce_anew(&self) {
+        if self.settings.user.is_some() {
+            let turn = *self.turn.borrow();
+            let _ = self.introduce(turn, Instant::now() + CONNECT_WITHIN).await;
+        }
+    }
+
     /// Asks until there is an answer or no time left. Every request of ours may run twice: see `steps`.
     async fn ask<Q, A>(&self, path: &'static str, request: Q, streams: bool, limit: Instant) -> Result<Said<A>, Failure>
     where

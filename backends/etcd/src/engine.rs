@@ -76,10 +76,11 @@ pub(crate) struct Engine {
 
 impl Engine {
     pub(crate) fn new(client: Arc<Client>, keys: Keys, watches: Watches, clock: Clock) -> Self {
+        let leases = Leases::new(keys.prefix(), clock.clone());
         Self {
             client,
             keys,
-            leases: Leases::default(),
+            leases,
             watches,
             clock,
             done: Notify::new(),
@@ -197,7 +198,14 @@ impl Engine {
                 self.keep_mine(claim, mine);
                 answer
             }
-            Step::GiveBack { claim, attempt, .. } => {
+            Step::GiveBack { claim, attempt, token, .. } => {
+                let others = lock(&self.mine)
+                    .get(&claim.owner)
+                    .is_some_and(|mine| mine.revision != 0 && mine.revision != token.as_i64());
+                if others {
+                    // It has been granted anew since: this was late.
+                    return Ok(Answer::NotHeld);
+                }
                 let freed = self.run_release(claim, limit).await?;
                 if claim.place().is_some()
                     && let Ok(Answer::Granted { token }) = self.run_acquire(claim, *attempt, limit).await

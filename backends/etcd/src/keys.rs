@@ -51,6 +51,11 @@ impl Keys {
         Self { prefix }
     }
 
+    /// What all of them start with.
+    pub(crate) fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
     /// The key of a claim.
     pub(crate) fn claim(&self, name: &LockName, owner: &Owner, mode: Mode) -> Vec<u8> {
         let apart = if mode == Mode::Shared { String::from(APART) } else { String::new() };

@@ -3,9 +3,9 @@
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
-use fencepost_core::store::StoreErrorKind;
+use fencepost_core::store::{Clock, StoreErrorKind};
 use tokio::time::Instant;
 
 use crate::client::Client;
@@ -13,9 +13,12 @@ use crate::error::Failure;
 
 /// So many of each length are kept for later.
 const IDLE_MAX: usize = 64;
-/// What is only remembered is kept for so long after the last connection that used it.
-const REMEMBER_S: i64 = 48 * 3600;
-/// And renewed after so long.
+/// What is only remembered is put under one lease by all connections that begin on the same day, so that a thousand short
+/// ones do not leave a thousand leases behind.
+const DAY_S: u64 = 24 * 3600;
+/// It lasts for so long: two days beyond its own, and beyond the last connection that used it.
+const REMEMBER_S: i64 = 3 * 24 * 3600;
+/// And is renewed after so long.
 const REMEMBER_ANEW: Duration = Duration::from_secs(12 * 3600);
 
 /// A lease of the cluster.
@@ -34,13 +37,19 @@ pub(crate) struct Taken {
 }
 
 /// The leases of one connection that no claim has now, and the one of what it remembers.
-#[derive(Default)]
 pub(crate) struct Leases {
     idle: Mutex<HashMap<i64, Vec<(i64, Instant)>>>,
     memory: tokio::sync::Mutex<Option<(i64, Instant)>>,
+    prefix: String,
+    clock: Clock,
 }
 
 impl Leases {
+    /// For the keys with this prefix.
+    pub(crate) fn new(prefix: &str, clock: Clock) -> Self {
+        Self { idle: Mutex::default(), memory: tokio::sync::Mutex::default(), prefix: prefix.to_owned(), clock }
+    }
+
     /// A lease for at least so long. The grain is a second.
     pub(crate) async fn take(&self, client: &Client, span: Duration, limit: Instant) -> Result<Taken, Failure> {
         let seconds = seconds(span);
@@ -94,7 +103,8 @@ impl Leases {
                 return Ok(id);
             }
         }
-        let id = number()?;
+        let today = self.clock.wall().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() / DAY_S;
+        let id = number_of(&self.prefix, today);
         client.grant(id, REMEMBER_S, limit).await?;
         *memory = Some((id, now));
         Ok(id)
@@ -113,6 +123,14 @@ impl Leases {
 fn seconds(span: Duration) -> i64 {
     let whole = i64::try_from(span.as_secs()).unwrap_or(i64::MAX / 2);
     whole + i64::from(span.subsec_nanos() > 0)
+}
+
+/// The number of a day's lease, the same for all who use these keys (FNV-1a).
+fn number_of(prefix: &str, day: u64) -> i64 {
+    let bytes = prefix.bytes().chain(day.to_le_bytes());
+    let hash =
+        bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    (hash.cast_signed() & i64::MAX).max(1)
 }
 
 /// A number that no other lease has.

@@ -125,6 +125,16 @@ pub(crate) async fn run(client: Arc<Client>, ear: Ear, call: impl Fn(Call)) {
                     break;
                 }
                 answer = answers.message() => match answer {
+                    // Refused: our ticket is forgotten or over. A stream keeps the one it was opened with.
+                    Ok(Some(answer)) if answer.created && answer.canceled => {
+                        if let Some(watch) = board.watches.get(&answer.watch_id) {
+                            call(watch.call.clone());
+                        }
+                        client.introduce_anew().await;
+                        sleep(pause).await;
+                        pause = (pause * 2).min(PAUSE.1);
+                        break;
+                    }
                     Ok(Some(answer)) => {
                         pause = PAUSE.0;
                         if let Some(woken) = hear(&mut board, &answer) {

@@ -68,3 +68,19 @@ fn a_cluster_that_asks_nobody_is_told_no_password() {
     let locks = as_user(&place, "app:secret", "").block().expect("let in");
     assert!(locks.lock("access").try_acquire().block().expect("an answer").is_some());
 }
+
+/// A command that runs every minute must not fill the cluster with leases.
+#[test]
+fn connections_of_one_day_share_the_lease_of_what_is_remembered() {
+    let place = Place::on(Host::Server(Arc::new(Etcd::new().start())));
+    let leases = || {
+        let output = etcdctl(&place.servers()).args(["lease", "list"]).output().expect("runs");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        said.lines().filter(|line| line.len() == 16 && line.bytes().all(|byte| byte.is_ascii_hexdigit())).count()
+    };
+    for _ in 0..10 {
+        drop(fencepost_etcd::connect("etcd", &format!("//{}", place.servers())).block().expect("let in"));
+    }
+    // Two, if midnight came in between.
+    assert!((1..=2).contains(&leases()), "{} leases", leases());
+}

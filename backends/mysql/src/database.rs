@@ -3,9 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use fencepost_core::store::table::Kept;
 use fencepost_core::store::{Claim, FencingToken, LockName, Owner, StoreError, StoreErrorKind};
 use fencepost_core::{Connect, Invalid};
-use fencepost_sql::{Changes, Database, Failure, Grant, Hub, Page, RowKind, Settings, SqlStore, Want, check_version};
+use fencepost_sql::{
+    Changes, Database, Failure, Free, Grant, Hub, Page, RowKind, Settings, SqlStore, Take, Version, Want, check_version,
+};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts, OptsBuilder, Row};
 
@@ -41,7 +44,8 @@ impl MySql {
         let from_environment = || std::env::var("FENCEPOST_MYSQL_PASSWORD").ok();
         let password = settings.password.clone().or_else(|| opts.pass().map(str::to_owned)).or_else(from_environment);
         let builder = OptsBuilder::from_opts(opts).prefer_socket(false).pass(password).stmt_cache_size(0);
-        let builder = builder.setup(SESSION.to_vec());
+        // How many rows a statement has changed tells whether it took a lock.
+        let builder = builder.setup(SESSION.to_vec()).client_found_rows(false);
         let builder = builder.max_allowed_packet(Some(PACKET_BYTES_MAX)).wait_timeout(Some(30));
         let builder = builder.tcp_keepalive(Some(Duration::from_secs(10)));
         let builder = secured(builder, &settings).map_err(wrong)?;
@@ -67,10 +71,24 @@ impl MySql {
             Err(missing) if missing.kind == StoreErrorKind::Misconfigured => None,
             Err(other) => return Err(other),
         };
-        match version {
-            Some(version) => check_version(Some(version)),
-            None => sets(&mut link, &self.statements.schema).await.map(drop),
+        match Version::of(version)? {
+            Version::Ours => Ok(()),
+            Version::One => self.migrate(&mut link).await,
+            Version::Missing => sets(&mut link, &self.statements.schema).await.map(drop),
         }
+    }
+}
+
+impl MySql {
+    /// From version 1 on. A program may have ended between the two.
+    async fn migrate(&self, link: &mut Conn) -> Result<(), Failure> {
+        match sets(link, &self.statements.newest()).await {
+            Err(missing) if missing.kind == StoreErrorKind::Misconfigured => {
+                sets(link, &self.statements.from_1).await?;
+            }
+            there => drop(there?),
+        }
+        sets(link, &self.statements.set_version()).await.map(drop)
     }
 }
 
@@ -126,6 +144,15 @@ impl Database for MySql {
         Ok(row.and_then(|row| row.get(1)).unwrap_or_default())
     }
 
+    async fn take(&self, link: &mut Conn, take: &Take<'_>) -> Result<Option<FencingToken>, Failure> {
+        let (changed, token) = alone(link, &self.statements.take(take)).await?;
+        Ok(token.filter(|_| changed > 0).and_then(FencingToken::from_number))
+    }
+
+    async fn free(&self, link: &mut Conn, free: &Free<'_>) -> Result<bool, Failure> {
+        Ok(alone(link, &self.statements.free(free)).await?.0 > 0)
+    }
+
     async fn begin(&self, link: &mut Conn, want: &Want) -> Result<Page, Failure> {
         page(sets(link, &self.statements.begin(want)).await?.into_iter().flatten(), want)
     }
@@ -138,6 +165,23 @@ impl Database for MySql {
         sets(link, &self.statements.commit(name, changes)).await.map(drop)
     }
 
+    async fn record(&self, link: &mut Conn, name: &LockName, locking: bool) -> Result<(Option<Kept>, i64), Failure> {
+        let text = if locking { self.statements.lock_record(name) } else { self.statements.record(name) };
+        let mut found = sets(link, &text).await?;
+        let now_us = found.pop().and_then(|rows| rows.first()?.get(0)).unwrap_or_default();
+        let kept = found.pop().and_then(|rows| {
+            let row = rows.first()?;
+            let token = |column: usize| FencingToken::from_number(u64::try_from(row.get::<i64, _>(column)?).ok()?);
+            let value = row.get::<Option<Vec<u8>>, _>(2)?;
+            Some(Kept { token: token(0)?, until: token(1)?, value, value_until: token(3)? })
+        });
+        Ok((kept, now_us))
+    }
+
+    async fn put_record(&self, link: &mut Conn, name: &LockName, kept: &Kept) -> Result<(), Failure> {
+        sets(link, &self.statements.put_record(name, kept)).await.map(drop)
+    }
+
     async fn rollback(&self, link: &mut Conn) -> Result<(), Failure> {
         sets(link, "ROLLBACK").await.map(drop)
     }
@@ -147,7 +191,7 @@ impl Database for MySql {
             return Ok(Vec::new());
         }
         let wants: Vec<Want> = names.iter().cloned().map(Want::all).collect();
-        let statements: Vec<String> = wants.iter().map(|want| self.statements.page(want)).collect();
+        let statements: Vec<String> = wants.iter().map(|want| self.statements.look(want)).collect();
         let found = sets(link, &statements.join("; ")).await?;
         let each = found.len() / names.len();
         found.chunks(each).zip(&wants).map(|(sets, want)| page(sets.iter().flatten().cloned(), want)).collect()
@@ -207,11 +251,37 @@ async fn sets(link: &mut Conn, text: &str) -> Result<Vec<Vec<Row>>, Failure> {
     Ok(sets)
 }
 
+/// Sends a statement that answers no rows: how many it changed, and the number it remembered.
+async fn alone(link: &mut Conn, text: &str) -> Result<(u64, Option<u64>), Failure> {
+    link.query_drop(text).await.map_err(|error| failure(&error))?;
+    Ok((link.affected_rows(), link.last_insert_id()))
+}
+
 fn page(rows: impl Iterator<Item = Row>, want: &Want) -> Result<Page, Failure> {
-    let rows = rows.map(|found| row(&found).ok_or("a row is not as we wrote it"));
-    let rows = rows.collect::<Result<Vec<_>, _>>().map_err(str::to_owned);
+    let rows = rows.map(|found| parts(&found).ok_or("a row is not as we wrote it"));
+    let rows = rows.collect::<Result<Vec<_>, _>>().map(|rows| rows.concat()).map_err(str::to_owned);
     let page = rows.and_then(|rows| Page::of(rows, want));
     page.map_err(|what| Failure::new(StoreErrorKind::Unexpected, what, "somebody else writes to these tables"))
+}
+
+/// The row of a lock is about itself and about its grant.
+fn parts(found: &Row) -> Option<Vec<fencepost_sql::Row>> {
+    let number = |column: usize| found.get_opt::<Option<i64>, _>(column)?.ok().flatten();
+    if RowKind::from_number(number(0)?)? != RowKind::Lock {
+        return Some(vec![row(found)?]);
+    }
+    let lock = fencepost_sql::Row {
+        number: number(14)?,
+        shared: number(15)? != 0,
+        until_us: number(16)?,
+        since_us: number(17)?,
+        ..fencepost_sql::Row::empty(RowKind::Lock)
+    };
+    let is_held = found.get::<Option<String>, _>(1).flatten().is_some();
+    match is_held {
+        true => Some(vec![lock, fencepost_sql::Row { kind: RowKind::Seat, ..row(found)? }]),
+        false => Some(vec![lock]),
+    }
 }
 
 fn row(row: &Row) -> Option<fencepost_sql::Row> {

@@ -2,14 +2,23 @@
 
 use std::fmt::Write as _;
 
-use fencepost_core::store::table::{Held, Queued};
-use fencepost_core::store::{Claim, LockName, Mode, Moment, Owner};
-use fencepost_sql::{Changes, Tables, Want};
+use fencepost_core::store::table::{Held, Kept, Queued};
+use fencepost_core::store::{Claim, FencingToken, LockName, Mode, Moment, Owner};
+use fencepost_sql::{Changes, Free, LockRow, Tables, Take, Want};
 
 use crate::text::{bytes, list, maybe, text};
 
 /// The clock of the database; the session's time zone is UTC, so no hour happens twice.
 const NOW_US: &str = "CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED)";
+/// The same as a token: 1024 per millisecond from 2025-01-01 on.
+const CLOCK: &str = "((CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED) - 1735689600000000) * 1024 DIV 1000)";
+const SELECT_NOW: &str = "SELECT CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED)";
+const TOKEN_MAX: i64 = (1 << 53) - 1;
+/// Whether the row of a lock says that one statement may take it.
+const IS_FREE: &str = "busy = 0 AND late_until_us <= CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED) \
+     AND (owner IS NULL OR until_us <= CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED))";
+/// Whether it has just been taken: no grant has a token above the newest.
+const TAKEN: &str = "token > newest_token";
 /// Lines longer than this are full, so nobody counts further.
 const COUNT_MAX: i64 = 20_000;
 
@@ -26,34 +35,80 @@ pub(crate) const SESSION: [&str; 2] = [
 pub(crate) struct Statements {
     tables: Tables,
     pub(crate) schema: String,
+    pub(crate) from_1: String,
 }
 
 impl Statements {
     pub(crate) fn new(tables: Tables) -> Self {
         let schema = tables.fill(include_str!("sql/schema.sql"));
-        Self { tables, schema }
+        let from_1 = tables.fill(include_str!("sql/from_1.sql"));
+        Self { tables, schema, from_1 }
     }
 
     pub(crate) fn check(&self) -> String {
         self.tables.fill(&format!("SELECT version, {NOW_US} FROM {{meta}}"))
     }
 
+    /// Assignments are made from left to right: the first decides, and as long as the newest token is not written, the
+    /// others see by it what was decided.
+    pub(crate) fn take(&self, take: &Take<'_>) -> String {
+        let claim = take.claim;
+        let (name, owner, label) = (bytes(claim.name.as_str()), text(&claim.owner.expose()), text(&claim.label));
+        let (shared, actor) = (shared(claim.mode), maybe(claim.actor.map(|actor| actor.to_string()).as_deref()));
+        let (kept_us, attempt, before_us) = (take.kept_us(), take.attempt, take.before_us);
+        self.tables.fill(&format!(
+            "INSERT INTO {{locks}} (name, newest_token, used_us, busy, late_until_us, owner, token, shared, label, since_us, \
+             until_us, attempt, actor) SELECT {name}, LAST_INSERT_ID({CLOCK}), {NOW_US}, 0, 0, {owner}, {CLOCK}, {shared}, \
+             {label}, {NOW_US}, {NOW_US} + {kept_us}, {attempt}, {actor} FROM DUAL WHERE {NOW_US} < {before_us} \
+             ON DUPLICATE KEY UPDATE \
+             token = IF({IS_FREE}, LEAST(GREATEST(newest_token + 1, {CLOCK}), {TOKEN_MAX}), token), \
+             used_us = IF({TAKEN}, {NOW_US}, used_us), owner = IF({TAKEN}, {owner}, owner), \
+             shared = IF({TAKEN}, {shared}, shared), label = IF({TAKEN}, {label}, label), \
+             since_us = IF({TAKEN}, {NOW_US}, since_us), until_us = IF({TAKEN}, {NOW_US} + {kept_us}, until_us), \
+             attempt = IF({TAKEN}, {attempt}, attempt), actor = IF({TAKEN}, {actor}, actor), \
+             ask_number = IF({TAKEN}, NULL, ask_number), ask_by = IF({TAKEN}, NULL, ask_by), \
+             ask_note = IF({TAKEN}, NULL, ask_note), \
+             newest_token = IF({TAKEN}, LAST_INSERT_ID(token), newest_token)"
+        ))
+    }
+
+    pub(crate) fn free(&self, free: &Free<'_>) -> String {
+        let (name, owner) = (bytes(free.claim.name.as_str()), text(&free.claim.owner.expose()));
+        let raise = free.raised_to();
+        self.tables.fill(&format!(
+            "UPDATE {{locks}} SET used_us = {NOW_US}, owner = NULL, label = NULL, actor = NULL, ask_number = NULL, \
+             ask_by = NULL, ask_note = NULL WHERE name = {name} AND owner = {owner} AND until_us > {NOW_US} AND busy = 0 \
+             AND newest_token >= {raise}"
+        ))
+    }
+
     pub(crate) fn begin(&self, want: &Want) -> String {
         let name = bytes(want.name.as_str());
         let lock = self.tables.fill(&format!(
-            "START TRANSACTION; INSERT INTO {{locks}} (name, last_token, used_us) VALUES ({name}, 0, {NOW_US}) \
-             ON DUPLICATE KEY UPDATE last_token = last_token; "
+            "START TRANSACTION; INSERT INTO {{locks}} (name, newest_token, used_us, busy) \
+             VALUES ({name}, 0, {NOW_US}, 0) ON DUPLICATE KEY UPDATE newest_token = newest_token; "
         ));
         lock + &self.page(want)
     }
 
+    /// The row of the lock is there and locked.
+    pub(crate) fn page(&self, want: &Want) -> String {
+        self.rows(want, "FROM {locks} WHERE")
+    }
+
+    /// There may be no row.
+    pub(crate) fn look(&self, want: &Want) -> String {
+        self.rows(want, "FROM (SELECT 1) AS one LEFT JOIN {locks} ON")
+    }
+
     /// Several statements, in the order of [`RowKind`](fencepost_sql::RowKind): the server is quicker with each of them
     /// than with their union, for which it makes a table.
-    pub(crate) fn page(&self, want: &Want) -> String {
+    fn rows(&self, want: &Want, from_lock: &str) -> String {
         let name = bytes(want.name.as_str());
         let lock = format!(
-            "SELECT 0, NULL, COALESCE(MAX(last_token), 0), 0, '', {NOW_US}, 0, 0, 0, NULL, NULL, NULL, NULL, NULL \
-             FROM {{locks}} WHERE name = {name}"
+            "SELECT 0, owner, token, shared, label, since_us, until_us, 0, attempt, actor, ask_number, ask_by, ask_note, \
+             NULL, COALESCE(newest_token, 0), COALESCE(busy, 0), COALESCE(late_until_us, 0), {NOW_US} \
+             {from_lock} name = {name}"
         );
         let holders = format!(
             "SELECT 1, owner, token, shared, label, since_us, until_us, 0, attempt, actor, ask_number, ask_by, ask_note, \
@@ -97,25 +152,22 @@ impl Statements {
             let owners: Vec<String> = owners.iter().map(Owner::expose).collect();
             list(owners.iter().map(String::as_str))
         };
-        let (left, gone) = (changes.dropped_holders(), changes.dropped_waiters());
+        let (left, gone) = (&changes.drop_holders, changes.dropped_waiters());
         if !left.is_empty() {
-            add(format!("DELETE FROM {{holders}} WHERE name = {key} AND owner IN ({})", owners(&left)));
+            add(format!("DELETE FROM {{holders}} WHERE name = {key} AND owner IN ({})", owners(left)));
         }
         if !gone.is_empty() {
             add(format!("DELETE FROM {{waiters}} WHERE name = {key} AND owner IN ({})", owners(&gone)));
         }
-        changes.holders.values().flatten().for_each(|held| add(put_holder(&key, held)));
+        changes.put_holders.iter().for_each(|held| add(put_holder(&key, held)));
         let waiters = changes.waiters.values().flatten();
         waiters.for_each(|(queued, inbox)| add(put_waiter(&key, queued, inbox.as_deref())));
         for owner in &changes.revoked {
             let owner = text(&owner.expose());
             add(format!("REPLACE INTO {{revoked}} (name, owner, at_us) VALUES ({key}, {owner}, {now_us})"));
         }
-        if changes.touches_lock() {
-            let last = changes.last.map_or(0, |last| last.as_i64());
-            add(format!(
-                "UPDATE {{locks}} SET used_us = {now_us}, last_token = GREATEST(last_token, {last}) WHERE name = {key}"
-            ));
+        if let Some(row) = &changes.row {
+            add(put_lock(&key, row, changes));
         }
         all + "COMMIT"
     }
@@ -128,13 +180,25 @@ impl Statements {
         ))
     }
 
-    pub(crate) fn grants<'a>(&self, claims: impl Iterator<Item = &'a Claim>) -> String {
-        let wanted: Vec<String> =
-            claims.map(|claim| format!("({}, {})", bytes(claim.name.as_str()), text(&claim.owner.expose()))).collect();
-        let wanted = wanted.join(", ");
-        self.tables.fill(&format!(
-            "SELECT owner, token, attempt FROM {{holders}} WHERE (name, owner) IN ({wanted}) AND until_us > {NOW_US}"
-        ))
+    /// A single grant is in the row of its lock; only readers can be several.
+    pub(crate) fn grants<'a>(&self, claims: impl Iterator<Item = &'a Claim> + Clone) -> String {
+        let wanted = |claims: &mut dyn Iterator<Item = &'a Claim>| {
+            let pair = |claim: &Claim| format!("({}, {})", bytes(claim.name.as_str()), text(&claim.owner.expose()));
+            claims.map(pair).collect::<Vec<_>>().join(", ")
+        };
+        let names: Vec<String> = claims.clone().map(|claim| bytes(claim.name.as_str())).collect();
+        let mut all = format!(
+            "SELECT owner, token, attempt FROM {{locks}} WHERE name IN ({}) AND (name, owner) IN ({}) \
+             AND until_us > {NOW_US}",
+            names.join(", "),
+            wanted(&mut claims.clone()),
+        );
+        let readers = wanted(&mut claims.filter(|claim| claim.mode == Mode::Shared));
+        if !readers.is_empty() {
+            let several = "UNION ALL SELECT owner, token, attempt FROM {holders} WHERE (name, owner) IN";
+            write!(all, " {several} ({readers}) AND until_us > {NOW_US}").expect("BUG: memory");
+        }
+        self.tables.fill(&all)
     }
 
     /// Whether it is time to forget; only one at a time does.
@@ -145,19 +209,58 @@ impl Statements {
         ))
     }
 
-    /// Forgets what is over, and what nobody used for a day where the clock alone mints a higher token.
-    pub(crate) fn prune(&self, now_us: i64) -> [String; 4] {
-        let (before, clock) = (now_us - 86_400_000_000, (now_us / 1000 - 1_735_689_600_000) * 1024);
+    /// Forgets what is over, and what nobody used for a day where the clock alone mints a higher token. A minute less than
+    /// the clock: a step may have read it before it waited.
+    pub(crate) fn prune(&self, now_us: i64) -> [String; 5] {
+        let (before, clock) = (now_us - 86_400_000_000, (now_us / 1000 - 1_735_689_600_000 - 60_000) * 1024);
         [
             self.tables.fill(&format!("DELETE FROM {{holders}} WHERE until_us <= {now_us}")),
             self.tables.fill(&format!("DELETE FROM {{waiters}} WHERE until_us <= {now_us}")),
             self.tables.fill(&format!("DELETE FROM {{revoked}} WHERE at_us <= {before}")),
+            self.tables.fill(&format!("DELETE FROM {{records}} WHERE token > 0 AND until <= {clock}")),
             self.tables.fill(&format!(
-                "DELETE FROM {{locks}} WHERE used_us <= {before} AND last_token < {clock} \
+                "DELETE FROM {{locks}} WHERE used_us <= {before} AND newest_token < {clock} \
+                 AND (owner IS NULL OR until_us <= {now_us}) \
                  AND NOT EXISTS (SELECT 1 FROM {{holders}} AS held WHERE held.name = {{locks}}.name) \
                  AND NOT EXISTS (SELECT 1 FROM {{waiters}} AS queued WHERE queued.name = {{locks}}.name)"
             )),
         ]
+    }
+
+    /// The record beside a lock, and the clock.
+    pub(crate) fn record(&self, name: &LockName) -> String {
+        let name = bytes(name.as_str());
+        self.tables.fill(&format!(
+            "SELECT token, until, value, value_until FROM {{records}} WHERE name = {name}; {SELECT_NOW}"
+        ))
+    }
+
+    /// The same in a transaction that has its row.
+    pub(crate) fn lock_record(&self, name: &LockName) -> String {
+        let name = bytes(name.as_str());
+        self.tables.fill(&format!(
+            "START TRANSACTION; INSERT INTO {{records}} (name, token, until, value_until) VALUES ({name}, 0, 0, 0) \
+             ON DUPLICATE KEY UPDATE token = token; \
+             SELECT token, until, value, value_until FROM {{records}} WHERE name = {name} FOR UPDATE; {SELECT_NOW}"
+        ))
+    }
+
+    pub(crate) fn put_record(&self, name: &LockName, kept: &Kept) -> String {
+        let (name, value) = (bytes(name.as_str()), kept.value.as_ref().map_or("NULL".to_owned(), bytes));
+        let (token, until, value_until) = (kept.token, kept.until, kept.value_until);
+        self.tables.fill(&format!(
+            "UPDATE {{records}} SET token = {token}, until = {until}, value = {value}, value_until = {value_until} \
+             WHERE name = {name}; COMMIT"
+        ))
+    }
+
+    /// Fails where the tables are of version 1.
+    pub(crate) fn newest(&self) -> String {
+        self.tables.fill("SELECT newest_token FROM {locks} LIMIT 0")
+    }
+
+    pub(crate) fn set_version(&self) -> String {
+        self.tables.fill("UPDATE {meta} SET version = 2")
     }
 
     pub(crate) fn version(&self) -> String {
@@ -165,23 +268,47 @@ impl Statements {
     }
 }
 
-fn put_holder(key: &str, held: &Held) -> String {
+/// What is said of a grant, column by column.
+fn grant(held: &Held) -> [(&'static str, String); 11] {
     let asked = held.asked.as_ref();
     let number = asked.map_or_else(|| "NULL".to_owned(), |asked| asked.number().cast_signed().to_string());
     let actor = held.actor.map(|actor| actor.to_string());
+    [
+        ("owner", text(&held.owner.expose())),
+        ("token", held.token.as_i64().to_string()),
+        ("shared", shared(held.mode).to_string()),
+        ("label", text(&held.label)),
+        ("since_us", micros(held.since).to_string()),
+        ("until_us", micros(held.until).to_string()),
+        ("attempt", held.attempt.to_string()),
+        ("actor", maybe(actor.as_deref())),
+        ("ask_number", number),
+        ("ask_by", maybe(asked.map(|asked| asked.by.as_str()))),
+        ("ask_note", maybe(asked.map(|asked| asked.note.as_str()))),
+    ]
+}
+
+fn put_holder(key: &str, held: &Held) -> String {
+    let grant = grant(held);
+    let (columns, values) =
+        (grant.each_ref().map(|(column, _)| *column), grant.each_ref().map(|(_, value)| value.as_str()));
+    format!("REPLACE INTO {{holders}} (name, {}) VALUES ({key}, {})", columns.join(", "), values.join(", "))
+}
+
+fn put_lock(key: &str, row: &LockRow, changes: &Changes) -> String {
+    let seat = match &row.seat {
+        Some(held) => grant(held).map(|(column, value)| format!("{column} = {value}")).join(", "),
+        None => {
+            "owner = NULL, label = NULL, actor = NULL, ask_number = NULL, ask_by = NULL, ask_note = NULL".to_owned()
+        }
+    };
+    let last = changes.last.map_or(0, FencingToken::as_i64);
     format!(
-        "REPLACE INTO {{holders}} (name, owner, token, shared, label, since_us, until_us, attempt, actor, ask_number, \
-         ask_by, ask_note) VALUES ({key}, {}, {}, {}, {}, {}, {}, {}, {}, {number}, {}, {})",
-        text(&held.owner.expose()),
-        held.token.as_i64(),
-        shared(held.mode),
-        text(&held.label),
-        micros(held.since),
-        micros(held.until),
-        held.attempt,
-        maybe(actor.as_deref()),
-        maybe(asked.map(|asked| asked.by.as_str())),
-        maybe(asked.map(|asked| asked.note.as_str())),
+        "UPDATE {{locks}} SET {seat}, used_us = {}, newest_token = GREATEST(newest_token, {last}), busy = {}, \
+         late_until_us = {} WHERE name = {key}",
+        changes.now_us,
+        u8::from(row.busy),
+        row.late_until_us,
     )
 }
 

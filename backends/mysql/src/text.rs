@@ -3,9 +3,17 @@
 //! Text, because only so several statements go in one packet: a step is two round trips instead of six.
 
 /// Bytes.
-pub(crate) fn bytes(value: &str) -> String {
-    let digits: String = value.bytes().map(|byte| format!("{byte:02x}")).collect();
-    format!("X'{digits}'")
+pub(crate) fn bytes(value: impl AsRef<[u8]>) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let value = value.as_ref();
+    let mut literal = String::with_capacity(value.len() * 2 + 3);
+    literal.push_str("X'");
+    for byte in value {
+        literal.push(char::from(DIGITS[usize::from(byte >> 4)]));
+        literal.push(char::from(DIGITS[usize::from(byte & 15)]));
+    }
+    literal.push('\'');
+    literal
 }
 
 /// Text in UTF-8.

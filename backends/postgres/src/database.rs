@@ -6,10 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use fencepost_core::store::table::{Held, Queued};
+use fencepost_core::store::table::{Held, Kept, Queued};
 use fencepost_core::store::{Claim, FencingToken, LockName, Mode, Moment, Owner, StoreError, StoreErrorKind};
 use fencepost_core::{Connect, Invalid};
-use fencepost_sql::{Changes, Database, Failure, Grant, Hub, Page, RowKind, Settings, SqlStore, Want, check_version};
+use fencepost_sql::{
+    Changes, Database, Failure, Free, Grant, Hub, LockRow, Page, RowKind, Settings, SqlStore, Take, Version, Want,
+    check_version,
+};
 use futures_util::future::{join, join_all};
 use tokio_postgres::{Config, Row};
 
@@ -88,11 +91,14 @@ impl Postgres {
         let there = self.settings.tables.fill("SELECT to_regclass($1) IS NOT NULL");
         let meta = self.settings.tables.fill("{meta}");
         let is_there: bool = link.rows(&there, &[Value::text(meta)]).await?.first().is_some_and(|row| row.get(0));
-        if is_there {
-            let found = link.rows(&self.statements.version, &[]).await?;
-            check_version(found.first().map(|row| row.get(0)))?;
-        } else {
-            link.batch(&self.statements.schema).await?;
+        let found = match is_there {
+            true => Version::of(link.rows(&self.statements.version, &[]).await?.first().map(|row| row.get(0)))?,
+            false => Version::Missing,
+        };
+        match found {
+            Version::Missing => link.batch(&self.statements.schema).await?,
+            Version::One => link.batch(&self.statements.from_1).await?,
+            Version::Ours => {}
         }
         link.batch("COMMIT").await
     }
@@ -130,8 +136,13 @@ impl Postgres {
             for found in answer {
                 match kind {
                     None => {}
-                    Some(RowKind::Lock) => rows[0].number = found.get(0),
-                    Some(kind) => rows.push(row(*kind, found).map_err(|error| spoilt(error.to_string()))?),
+                    Some(RowKind::Lock) => {
+                        (rows[0].number, rows[0].shared, rows[0].until_us) = (found.get(0), found.get(1), found.get(2));
+                        if found.get::<_, Option<&str>>(SEAT).is_some() {
+                            rows.push(row(RowKind::Seat, found, SEAT).map_err(|error| spoilt(error.to_string()))?);
+                        }
+                    }
+                    Some(kind) => rows.push(row(*kind, found, 0).map_err(|error| spoilt(error.to_string()))?),
                 }
             }
         }
@@ -139,16 +150,33 @@ impl Postgres {
         Ok((is_there || !locking).then_some(page))
     }
 
+    /// One statement that is a step by itself. Where the session is not ours, a transaction around it says how long it may
+    /// wait for a row; all is sent together.
+    async fn alone(&self, link: &Link, text: &str, values: &[Value]) -> Result<Vec<Row>, Failure> {
+        self.ready(link).await?;
+        if link.is_settled() {
+            return link.at_once(link.rows(text, values)).await;
+        }
+        let all = join(join(link.batch(BEGIN), link.rows(text, values)), link.batch("COMMIT"));
+        let ((begun, rows), ended) = link.at_once(all).await;
+        begun?;
+        let rows = rows?;
+        ended.map(|()| rows)
+    }
+
     /// What is read with nearly every step is made ready at the server.
     async fn ready(&self, link: &Link) -> Result<(), Failure> {
-        let Statements { lock, last, make, holders, line, revoked, .. } = &self.statements;
-        link.settle().await;
-        for text in [lock, last, make, holders, line, revoked, CLOCK] {
+        let Statements { take, free, lock, last, make, holders, line, revoked, .. } = &self.statements;
+        link.settle().await?;
+        for text in [take, free, lock, last, make, holders, line, revoked, CLOCK] {
             link.ready(text).await?;
         }
         Ok(())
     }
 }
+
+/// Where the grant begins in the row of a lock.
+const SEAT: usize = 3;
 
 fn spoilt(what: String) -> Failure {
     Failure::new(StoreErrorKind::Unexpected, what, "somebody else writes to these tables")
@@ -171,11 +199,11 @@ impl Database for Postgres {
 
     async fn open(&self) -> Result<Link, Failure> {
         let (client, connection) = self.config.connect(self.connector()).await.map_err(|error| failure(&error))?;
-        let driver = tokio::spawn(async move {
+        let carried = async move {
             // Whoever waits for an answer is told of the error.
             let _ = connection.await;
-        });
-        Ok(Link::new(client, driver, self.is_direct.clone()))
+        };
+        Ok(Link::new(client, carried, self.is_direct.clone()))
     }
 
     async fn check(&self, link: &mut Link) -> Result<i64, Failure> {
@@ -184,9 +212,33 @@ impl Database for Postgres {
         Ok(rows[0].get(1))
     }
 
+    async fn take(&self, link: &mut Link, take: &Take<'_>) -> Result<Option<FencingToken>, Failure> {
+        let claim = take.claim;
+        let values = [
+            Value::text(claim.name.as_str()),
+            Value::text(claim.owner.expose()),
+            Value::Yes(claim.mode == Mode::Shared),
+            Value::text(&*claim.label),
+            Value::number(take.kept_us()),
+            Value::number(take.attempt.into()),
+            Value::Text(claim.actor.map(|actor| actor.to_string())),
+            Value::number(take.before_us),
+        ];
+        let taken = self.alone(link, &self.statements.take, &values).await?;
+        let Some(row) = taken.first() else { return Ok(None) };
+        let token = u64::try_from(row.get::<_, i64>(0)).ok().and_then(FencingToken::from_number);
+        token.map(Some).ok_or_else(|| spoilt("a token is none".to_owned()))
+    }
+
+    async fn free(&self, link: &mut Link, free: &Free<'_>) -> Result<bool, Failure> {
+        let (name, owner) = (free.claim.name.as_str(), free.claim.owner.expose());
+        let values = [Value::text(name), Value::text(owner), Value::number(free.raised_to())];
+        Ok(!self.alone(link, &self.statements.free, &values).await?.is_empty())
+    }
+
     async fn begin(&self, link: &mut Link, want: &Want) -> Result<Page, Failure> {
         self.ready(link).await?;
-        let (begun, page) = join(link.batch(BEGIN), self.page(link, want, true)).await;
+        let (begun, page) = link.at_once(join(link.batch(BEGIN), self.page(link, want, true))).await;
         begun?;
         if let Some(page) = page? {
             return Ok(page);
@@ -214,7 +266,42 @@ impl Database for Postgres {
         }
         // After a statement that failed, the server takes this for a rollback; the failure is what we report.
         sent.push(Box::pin(link.batch("COMMIT")));
-        join_all(sent).await.into_iter().collect()
+        link.at_once(join_all(sent)).await.into_iter().collect()
+    }
+
+    async fn record(&self, link: &mut Link, name: &LockName, locking: bool) -> Result<(Option<Kept>, i64), Failure> {
+        let (statements, key) = (&self.statements, [Value::text(name.as_str())]);
+        let (rows, now) = match locking {
+            false => link.at_once(join(link.rows(&statements.record, &key), link.rows(CLOCK, &[]))).await,
+            true => {
+                let begun = join(link.batch(BEGIN), link.rows(&statements.make_record, &key));
+                let read = join(link.rows(&statements.lock_record, &key), link.rows(CLOCK, &[]));
+                let ((begun, made), read) = link.at_once(join(begun, read)).await;
+                begun?;
+                made?;
+                read
+            }
+        };
+        let now_us = now?.first().map_or(0, |row| row.get(0));
+        let kept = rows?.first().and_then(|row| {
+            let token = |column: usize| FencingToken::from_number(u64::try_from(row.get::<_, i64>(column)).ok()?);
+            Some(Kept { token: token(0)?, until: token(1)?, value: row.get(2), value_until: token(3)? })
+        });
+        Ok((kept, now_us))
+    }
+
+    async fn put_record(&self, link: &mut Link, name: &LockName, kept: &Kept) -> Result<(), Failure> {
+        let values = [
+            Value::text(name.as_str()),
+            Value::number(kept.token.as_i64()),
+            Value::number(kept.until.as_i64()),
+            Value::Bytes(kept.value.clone()),
+            Value::number(kept.value_until.as_i64()),
+        ];
+        let (put, ended) =
+            link.at_once(join(link.rows(&self.statements.put_record, &values), link.batch("COMMIT"))).await;
+        put?;
+        ended
     }
 
     async fn rollback(&self, link: &mut Link) -> Result<(), Failure> {
@@ -269,14 +356,14 @@ impl Postgres {
         let (statements, key) = (&self.statements, || Value::text(name.as_str()));
         let exposed = |owners: &[Owner]| Value::Texts(owners.iter().map(Owner::expose).collect());
         let mut writes: Vec<(&str, Vec<Value>)> = Vec::new();
-        let (left, gone) = (changes.dropped_holders(), changes.dropped_waiters());
-        if !left.is_empty() {
-            writes.push((&statements.drop_holders, vec![key(), exposed(&left)]));
+        let gone = changes.dropped_waiters();
+        if !changes.drop_holders.is_empty() {
+            writes.push((&statements.drop_holders, vec![key(), exposed(&changes.drop_holders)]));
         }
         if !gone.is_empty() {
             writes.push((&statements.drop_waiters, vec![key(), exposed(&gone)]));
         }
-        for held in changes.holders.values().flatten() {
+        for held in &changes.put_holders {
             writes.push((&statements.put_holder, holder_values(name, held)));
         }
         for (queued, inbox) in changes.waiters.values().flatten() {
@@ -286,13 +373,8 @@ impl Postgres {
             let values = vec![key(), exposed(&changes.revoked), Value::number(changes.now_us)];
             writes.push((&statements.revoke, values));
         }
-        match changes.last {
-            Some(last) => writes
-                .push((&statements.set_last, vec![key(), Value::number(changes.now_us), Value::number(last.as_i64())])),
-            None if changes.touches_lock() => {
-                writes.push((&statements.touch, vec![key(), Value::number(changes.now_us)]));
-            }
-            None => {}
+        if let Some(row) = &changes.row {
+            writes.push((&statements.put_lock, lock_values(name, row, changes)));
         }
         let letters = changes.letters.iter();
         writes.extend(letters.map(|(to, text)| (NOTIFY, vec![Value::text(to.as_str()), Value::text(text.as_str())])));
@@ -318,6 +400,33 @@ fn holder_values(name: &LockName, held: &Held) -> Vec<Value> {
     ]
 }
 
+fn lock_values(name: &LockName, row: &LockRow, changes: &Changes) -> Vec<Value> {
+    let mut values = match &row.seat {
+        Some(held) => holder_values(name, held),
+        None => vec![
+            Value::text(name.as_str()),
+            Value::Text(None),
+            Value::Number(None),
+            Value::Yes(false),
+            Value::Text(None),
+            Value::Number(None),
+            Value::Number(None),
+            Value::Number(None),
+            Value::Text(None),
+            Value::Number(None),
+            Value::Text(None),
+            Value::Text(None),
+        ],
+    };
+    values.extend([
+        Value::number(changes.now_us),
+        Value::number(changes.last.map_or(0, FencingToken::as_i64)),
+        Value::Yes(row.busy),
+        Value::number(row.late_until_us),
+    ]);
+    values
+}
+
 fn waiter_values(name: &LockName, queued: &Queued, inbox: Option<String>) -> Vec<Value> {
     vec![
         Value::text(name.as_str()),
@@ -338,27 +447,28 @@ fn micros(moment: Moment) -> i64 {
     i64::try_from(moment.as_nanos() / 1000).unwrap_or(i64::MAX)
 }
 
-fn row(kind: RowKind, row: &Row) -> Result<fencepost_sql::Row, tokio_postgres::Error> {
+/// A row of ours whose first column of this kind is the one with this number.
+fn row(kind: RowKind, row: &Row, first: usize) -> Result<fencepost_sql::Row, tokio_postgres::Error> {
     let empty = fencepost_sql::Row::empty(kind);
     match kind {
-        RowKind::Lock => Ok(fencepost_sql::Row { number: row.try_get(0)?, ..empty }),
+        RowKind::Lock => Ok(empty),
         RowKind::Count => Ok(fencepost_sql::Row { number: row.try_get(0)?, since_us: row.try_get(1)?, ..empty }),
         RowKind::Revoked => Ok(fencepost_sql::Row { owner: row.try_get(0)?, ..empty }),
-        RowKind::Holder | RowKind::Waiter | RowKind::AskedAbout => Ok(fencepost_sql::Row {
+        RowKind::Seat | RowKind::Holder | RowKind::Waiter | RowKind::AskedAbout => Ok(fencepost_sql::Row {
             kind,
-            owner: row.try_get(0)?,
-            number: row.try_get(1)?,
-            shared: row.try_get(2)?,
-            label: row.try_get(3)?,
-            since_us: row.try_get(4)?,
-            until_us: row.try_get(5)?,
-            kept_us: row.try_get(6)?,
-            attempt: row.try_get(7)?,
-            actor: row.try_get(8)?,
-            ask_number: row.try_get(9)?,
-            ask_by: row.try_get(10)?,
-            ask_note: row.try_get(11)?,
-            inbox: row.try_get(12)?,
+            owner: row.try_get(first)?,
+            number: row.try_get(first + 1)?,
+            shared: row.try_get(first + 2)?,
+            label: row.try_get(first + 3)?,
+            since_us: row.try_get(first + 4)?,
+            until_us: row.try_get(first + 5)?,
+            kept_us: row.try_get(first + 6)?,
+            attempt: row.try_get(first + 7)?,
+            actor: row.try_get(first + 8)?,
+            ask_number: row.try_get(first + 9)?,
+            ask_by: row.try_get(first + 10)?,
+            ask_note: row.try_get(first + 11)?,
+            inbox: row.try_get(first + 12)?,
         }),
     }
 }

@@ -11,6 +11,7 @@ mod tls;
 #[cfg(not(feature = "tls"))]
 #[path = "without_tls.rs"]
 mod tls;
+mod wire;
 
 use fencepost_core::store::StoreError;
 use fencepost_core::{Connect, Invalid};

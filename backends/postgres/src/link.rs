@@ -1,6 +1,8 @@
 //! One connection, and how a statement goes over it.
 
 use std::collections::HashMap;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,6 +12,8 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row, Statement};
 
 use crate::error::failure;
+use crate::statements::SESSION;
+use crate::wire::Wire;
 
 /// A value to bind.
 #[derive(Debug)]
@@ -18,6 +22,7 @@ pub(crate) enum Value {
     Number(Option<i64>),
     Yes(bool),
     Texts(Vec<String>),
+    Bytes(Option<Vec<u8>>),
 }
 
 impl Value {
@@ -35,6 +40,7 @@ impl Value {
             Self::Number(number) => number,
             Self::Yes(yes) => yes,
             Self::Texts(texts) => texts,
+            Self::Bytes(bytes) => bytes,
         }
     }
 
@@ -44,6 +50,7 @@ impl Value {
             Self::Number(_) => Type::INT8,
             Self::Yes(_) => Type::BOOL,
             Self::Texts(_) => Type::TEXT_ARRAY,
+            Self::Bytes(_) => Type::BYTEA,
         }
     }
 }
@@ -56,20 +63,51 @@ pub(crate) struct Link {
     is_direct: Arc<AtomicBool>,
     /// Statements that the server keeps for us, then.
     prepared: Mutex<HashMap<String, Statement>>,
+    is_settled: AtomicBool,
+    wire: Arc<Wire>,
     driver: JoinHandle<()>,
 }
 
 impl Link {
-    pub(crate) fn new(client: Client, driver: JoinHandle<()>, is_direct: Arc<AtomicBool>) -> Self {
-        Self { client, is_direct, prepared: Mutex::default(), driver }
+    /// A connection that a task of its own reads from. Has to be called in a runtime.
+    pub(crate) fn new(
+        client: Client,
+        connection: impl Future<Output = ()> + Send + 'static,
+        is_direct: Arc<AtomicBool>,
+    ) -> Self {
+        let wire = Wire::new(connection);
+        let driver = tokio::spawn(wire.clone().carry());
+        Self { client, is_direct, prepared: Mutex::default(), is_settled: AtomicBool::new(false), wire, driver }
+    }
+
+    /// Sends what these first put in together, without waiting for the task of the connection.
+    pub(crate) async fn at_once<T>(&self, statements: impl Future<Output = T>) -> T {
+        let mut statements = pin!(statements);
+        let mut is_sent = false;
+        poll_fn(|cx| {
+            let answer = statements.as_mut().poll(cx);
+            if answer.is_pending() && !std::mem::replace(&mut is_sent, true) {
+                self.wire.flush();
+            }
+            answer
+        })
+        .await
     }
 
     /// Has the server plan a statement once, and not for every lock anew. Not inside a transaction: old servers refuse.
-    pub(crate) async fn settle(&self) {
-        let is_new = self.prepared().is_empty();
-        if is_new && self.is_direct.load(Ordering::Relaxed) {
-            let _ = self.client.batch_execute("SET plan_cache_mode = force_generic_plan").await;
+    pub(crate) async fn settle(&self) -> Result<(), Failure> {
+        if self.is_settled() || !self.is_direct.load(Ordering::Relaxed) {
+            return Ok(());
         }
+        self.batch(SESSION).await?;
+        let _ = self.client.batch_execute("SET plan_cache_mode = force_generic_plan").await;
+        self.is_settled.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// The session is ours, and was told what every statement of ours goes by.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.is_settled.load(Ordering::Relaxed)
     }
 
     /// Makes sure that a statement can be sent without a question of its own. Statements that are sent together are
@@ -113,5 +151,6 @@ impl Drop for Link {
     /// Closes the connection at once, also in the middle of something.
     fn drop(&mut self) {
         self.driver.abort();
+        self.wire.cut();
     }
 }

@@ -11,14 +11,24 @@ pub(crate) const NOTIFY: &str = "SELECT pg_notify($1, $2)";
 
 /// The clock, as a statement of its own: read once the row is locked, and not when the statement that locks it began.
 pub(crate) const CLOCK: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::int8";
+/// What sessions of our own are told once, and steps of one statement go by; a transaction says it for itself.
+pub(crate) const SESSION: &str = "SET lock_timeout = '10s'; SET default_transaction_isolation = 'read committed'; \
+     SET default_transaction_read_only = off";
+/// The row of a lock: about itself, then its grant with the same columns as other grants.
+const LOCK: &str = "SELECT newest_token, busy, late_until_us, owner, token, shared, label, since_us, until_us, 0::int8, \
+     attempt, actor, ask_number, ask_by, ask_note, NULL::text FROM {locks} WHERE name = $1";
 /// Places in line, with the same columns as grants.
 const PLACES: &str = "SELECT owner, ticket, shared, label, since_us, until_us, kept_us, attempt, actor, NULL::int8, \
      NULL::text, NULL::text, inbox FROM {waiters} WHERE name = $1";
+
+const RECORD: &str = "SELECT token, until, value, value_until FROM {records} WHERE name = $1";
 
 /// One per table layout.
 #[derive(Debug)]
 pub(crate) struct Statements {
     pub(crate) check: String,
+    pub(crate) take: String,
+    pub(crate) free: String,
     pub(crate) lock: String,
     pub(crate) last: String,
     pub(crate) make: String,
@@ -32,14 +42,18 @@ pub(crate) struct Statements {
     pub(crate) put_waiter: String,
     pub(crate) drop_waiters: String,
     pub(crate) revoke: String,
-    pub(crate) touch: String,
-    pub(crate) set_last: String,
+    pub(crate) put_lock: String,
+    pub(crate) record: String,
+    pub(crate) lock_record: String,
+    pub(crate) make_record: String,
+    pub(crate) put_record: String,
     pub(crate) names: String,
     pub(crate) names_waited_for: String,
     pub(crate) grants: String,
     pub(crate) prune: String,
     pub(crate) version: String,
     pub(crate) schema: String,
+    pub(crate) from_1: String,
 }
 
 impl Statements {
@@ -52,10 +66,13 @@ impl Statements {
         };
         Self {
             check: fill("SELECT version, (extract(epoch FROM clock_timestamp()) * 1000000)::int8 FROM {meta}"),
-            lock: fill("SELECT last_token FROM {locks} WHERE name = $1 FOR UPDATE"),
-            last: fill("SELECT last_token FROM {locks} WHERE name = $1"),
+            take: fill(include_str!("sql/take.sql")),
+            free: fill(include_str!("sql/free.sql")),
+            lock: fill(&format!("{LOCK} FOR UPDATE")),
+            last: fill(LOCK),
             make: fill(
-                "INSERT INTO {locks} (name, last_token, used_us) VALUES ($1, 0, $2) ON CONFLICT (name) DO NOTHING",
+                "INSERT INTO {locks} (name, newest_token, used_us, busy) VALUES ($1, 0, $2, false) \
+                 ON CONFLICT (name) DO NOTHING",
             ),
             holders: fill(
                 "SELECT owner, token, shared, label, since_us, until_us, 0::int8, attempt, actor, ask_number, ask_by, \
@@ -76,18 +93,28 @@ impl Statements {
                 "INSERT INTO {revoked} (name, owner, at_us) SELECT $1, owner, $3 FROM unnest($2::text[]) AS owner \
                  ON CONFLICT (name, owner) DO UPDATE SET at_us = $3",
             ),
-            touch: fill("UPDATE {locks} SET used_us = $2 WHERE name = $1"),
-            set_last: fill("UPDATE {locks} SET used_us = $2, last_token = greatest(last_token, $3) WHERE name = $1"),
+            put_lock: fill(include_str!("sql/put_lock.sql")),
+            record: fill(RECORD),
+            lock_record: fill(&format!("{RECORD} FOR UPDATE")),
+            make_record: fill(
+                "INSERT INTO {records} (name, token, until, value_until) VALUES ($1, 0, 0, 0) ON CONFLICT (name) DO NOTHING",
+            ),
+            put_record: fill(
+                "UPDATE {records} SET token = $2, until = $3, value = $4, value_until = $5 WHERE name = $1",
+            ),
             names: names("locks", ""),
             names_waited_for: names("waiters", "DISTINCT"),
             grants: fill(
-                "SELECT held.owner, held.token, held.attempt FROM {holders} AS held \
-                 JOIN unnest($1::text[], $2::text[]) AS wanted (name, owner) USING (name, owner) \
-                 WHERE held.until_us > (extract(epoch FROM clock_timestamp()) * 1000000)::int8",
+                "WITH wanted AS (SELECT * FROM unnest($1::text[], $2::text[]) AS wanted (name, owner)) \
+                 SELECT owner, token, attempt FROM ( \
+                     SELECT owner, token, attempt, until_us FROM wanted JOIN {locks} USING (name, owner) UNION ALL \
+                     SELECT owner, token, attempt, until_us FROM wanted JOIN {holders} USING (name, owner)) AS held \
+                 WHERE until_us > (extract(epoch FROM clock_timestamp()) * 1000000)::int8",
             ),
             prune: fill(include_str!("sql/prune.sql")),
             version: fill("SELECT version FROM {meta}"),
             schema: fill(include_str!("sql/schema.sql")),
+            from_1: fill(include_str!("sql/from_1.sql")),
         }
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use fencepost_core::Blocking;
 use fencepost_core::store::{
-    ActorId, Answer, Claim, Clock, FencingToken, LockName, Memory, Mode, Owner, Part, Place, Proposal, Step, Store,
-    Then, Trouble, Turn, YieldRequest,
+    ActorId, Answer, Claim, Clock, Deed, FencingToken, LockName, Memory, Mode, Owner, Part, Place, Proposal, Step,
+    Store, Then, Trouble, Turn, YieldRequest,
 };
 use fencepost_testkit::cluster::Cluster;
 use fencepost_testkit::dice::Dice;
@@ -40,6 +40,10 @@ fn essence(answer: Result<Answer, Trouble>) -> String {
                 state.waiters.iter().map(|waiter| (&waiter.label, waiter.shared, waiter.actor)).collect();
             format!("{holders:?} {waiters:?} last {:?}", state.last_token)
         }
+        Ok(Answer::Record(record)) => {
+            format!("recorded {:?}", record.map(|record| (record.token, record.value)))
+        }
+        Ok(Answer::Outdated { seen }) => format!("outdated {seen}"),
         other => format!("{other:?}"),
     }
 }
@@ -58,6 +62,8 @@ struct Play {
     claims: Vec<Arc<Claim>>,
     base: FencingToken,
     tokens: Vec<FencingToken>,
+    /// Who was granted last, and under which token.
+    newest: Option<(Arc<Claim>, FencingToken)>,
     steps: u64,
 }
 
@@ -91,7 +97,7 @@ impl Play {
             })
         });
         let claims = claims.collect();
-        Self { layout, dice, name, claims, base, tokens: vec![base], steps: 0 }
+        Self { layout, dice, name, claims, base, tokens: vec![base], newest: None, steps: 0 }
     }
 
     /// Mostly a new one; now and then one that was proposed before.
@@ -111,11 +117,23 @@ impl Play {
         self.claims[at as usize].clone()
     }
 
+    fn deed(&mut self, token: FencingToken) -> Deed {
+        let keep = Duration::from_secs(if self.dice.per_mille(800) { 600 } else { 0 });
+        match self.dice.below(3) {
+            0 => Deed::Read,
+            1 => Deed::Seal { token },
+            _ => Deed::Put { token, value: self.steps.to_be_bytes().into(), keep },
+        }
+    }
+
     fn step(&mut self) -> Step {
         let (claim, token) = (self.claim(), self.token());
         let attempt = u32::try_from(self.steps).expect("few steps");
         let pass = Proposal::Exactly(self.token());
-        match self.dice.below(15) {
+        match self.dice.below(17) {
+            15 | 16 if self.layout == Layout::Fencepost => {
+                Step::Record { name: self.name.clone(), deed: self.deed(token) }
+            }
             14 if claim.mode == Mode::Exclusive && claim.place().is_none() => {
                 // Beside a lock that nobody else uses, before or behind it.
                 let mut other = (*claim).clone();
@@ -131,7 +149,11 @@ impl Play {
                 let unify = self.dice.per_mille(200);
                 Step::Acquire { claim, attempt, token: Proposal::Exactly(token), unify }
             }
-            5 => Step::Renew { claim, token, pass: None },
+            5 => {
+                let newest = self.newest.clone().filter(|_| self.dice.per_mille(500));
+                let (claim, token) = newest.unwrap_or((claim, token));
+                Step::Renew { claim, token, pass: None }
+            }
             // A writer becomes a reader.
             13 if self.layout == Layout::Fencepost => {
                 let claim = Arc::new(Claim { mode: Mode::Shared, ..Claim::clone(&claim) });
@@ -217,6 +239,9 @@ fn answers_as_the_table_does(layout: Layout, scheme: &str, rest: &str) {
                 continue;
             }
             let table = run(&memory, step.clone());
+            if let (Step::Acquire { claim, .. }, Ok(Answer::Granted { token })) = (&step, &table) {
+                play.newest = Some((claim.clone(), *token));
+            }
             let real = run(&*redis, step.clone());
             let real = match (&step, &table, real) {
                 // It looks less closely, where somebody has waited; then each is asked for alone.
@@ -237,6 +262,8 @@ fn answers_as_the_table_does(layout: Layout, scheme: &str, rest: &str) {
         "held",
         "stale,",
         if layout == Layout::Redisson { "held" } else { "relayed" },
+        if layout == Layout::Redisson { "held" } else { "recorded" },
+        if layout == Layout::Redisson { "held" } else { "outdated" },
         "evicted",
         "Ok(Freed)",
         "Ok(NotHeld)",

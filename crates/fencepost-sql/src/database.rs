@@ -3,10 +3,13 @@
 use std::future::Future;
 use std::sync::Arc;
 
+use fencepost_core::store::table::Kept;
 use fencepost_core::store::{Claim, FencingToken, LockName, Owner, StoreError, StoreErrorKind, Trouble};
 
+use crate::changes::Changes;
 use crate::hub::Hub;
-use crate::page::{Changes, Page};
+use crate::page::Page;
+use crate::shortcut::{Free, Take};
 
 /// What a step needs to see of its lock.
 #[derive(Clone, Debug)]
@@ -57,6 +60,16 @@ pub trait Database: Send + Sync + Sized + 'static {
     fn open(&self) -> impl Future<Output = Result<Self::Link, Failure>> + Send;
     /// Checks that the tables are there and ours. Answers the database's clock, in microseconds since 1970.
     fn check(&self, link: &mut Self::Link) -> impl Future<Output = Result<i64, Failure>> + Send;
+    /// Takes a lock in one statement that commits by itself, if its row is missing, or is not busy, has no grant that
+    /// lasts, and no late request is awaited. Otherwise nothing is changed.
+    fn take(
+        &self,
+        link: &mut Self::Link,
+        take: &Take<'_>,
+    ) -> impl Future<Output = Result<Option<FencingToken>, Failure>> + Send;
+    /// Frees a lock in one statement that commits by itself, if its row is not busy and has the owner's grant, which
+    /// lasts. Otherwise nothing is changed.
+    fn free(&self, link: &mut Self::Link, free: &Free<'_>) -> impl Future<Output = Result<bool, Failure>> + Send;
     /// Begins a transaction, locks the row of the lock (made if missing) and reads what is wanted.
     fn begin(&self, link: &mut Self::Link, want: &Want) -> impl Future<Output = Result<Page, Failure>> + Send;
     /// Reads more, in the same transaction.
@@ -67,6 +80,21 @@ pub trait Database: Send + Sync + Sized + 'static {
         link: &mut Self::Link,
         name: &LockName,
         changes: &Changes,
+    ) -> impl Future<Output = Result<(), Failure>> + Send;
+    /// Reads the record beside a lock, and the database's clock in microseconds since 1970. `locking` begins a transaction
+    /// that has its row, made if missing.
+    fn record(
+        &self,
+        link: &mut Self::Link,
+        name: &LockName,
+        locking: bool,
+    ) -> impl Future<Output = Result<(Option<Kept>, i64), Failure>> + Send;
+    /// Writes the record, and commits.
+    fn put_record(
+        &self,
+        link: &mut Self::Link,
+        name: &LockName,
+        kept: &Kept,
     ) -> impl Future<Output = Result<(), Failure>> + Send;
     /// Ends a transaction that failed or changed nothing.
     fn rollback(&self, link: &mut Self::Link) -> impl Future<Output = Result<(), Failure>> + Send;

@@ -1,4 +1,4 @@
-//! Steps, in order per lock; each one transaction, tried again while it certainly has not run.
+//! Steps, in order per lock; each one statement or one transaction, tried again while it certainly has not run.
 
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -6,17 +6,19 @@ use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use fencepost_core::store::table::{self, Notice};
+use fencepost_core::store::table::{self, Kept, Notice};
 use fencepost_core::store::{
-    Answer, Clock, Event, FencingToken, LockName, Moment, Owner, Reply, Step, StoreErrorKind, Trouble,
+    Answer, Clock, Deed, Event, FencingToken, LockName, Moment, Owner, Reply, Step, StoreErrorKind, Trouble,
 };
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
+use crate::changes::Changes;
 use crate::database::{Database, Failure, Want};
 use crate::hub::Hub;
-use crate::page::{Changes, OpenPage};
+use crate::page::OpenPage;
 use crate::pool::Pool;
+use crate::shortcut::{Free, Moods, Shortcut, Take};
 
 /// So much of a line is read with its lock; the rest only if that is not enough.
 const LINE: i64 = 16;
@@ -62,6 +64,7 @@ pub(crate) struct Engine<D: Database> {
     pub(crate) pool: Pool<D>,
     pub(crate) hub: Hub,
     clock: Clock,
+    moods: Moods,
     lanes: Mutex<HashMap<Lane, VecDeque<Job>>>,
     waiting: AtomicUsize,
     pub(crate) done: Notify,
@@ -79,6 +82,13 @@ struct Outcome {
     is_head: bool,
 }
 
+impl Outcome {
+    /// Nobody else is concerned.
+    fn alone(answer: Answer) -> Self {
+        Self { answer: Ok(answer), told: Vec::new(), is_head: false }
+    }
+}
+
 impl<D: Database> Engine<D> {
     pub(crate) fn new(database: D, clock: Clock) -> Result<Self, Failure> {
         Ok(Self {
@@ -86,6 +96,7 @@ impl<D: Database> Engine<D> {
             database,
             hub: Hub::new()?,
             clock,
+            moods: Moods::default(),
             lanes: Mutex::default(),
             waiting: AtomicUsize::new(0),
             done: Notify::new(),
@@ -108,7 +119,9 @@ impl<D: Database> Engine<D> {
     /// Which lane a step belongs to.
     pub(crate) fn lane(&self, step: &Step) -> Lane {
         match step {
-            Step::Inspect { .. } | Step::List { .. } => Lane::Reads(self.reads.fetch_add(1, Ordering::Relaxed)),
+            Step::Inspect { .. } | Step::List { .. } | Step::Record { deed: Deed::Read, .. } => {
+                Lane::Reads(self.reads.fetch_add(1, Ordering::Relaxed))
+            }
             other => Lane::Lock(other.name().expect("BUG: only a listing has no name").clone()),
         }
     }
@@ -194,10 +207,20 @@ impl<D: Database> Engine<D> {
     /// Tries until it has run, may have run, or there is no time left.
     async fn run(&self, step: &Step, limit: Instant) -> Result<Outcome, Failure> {
         let mut pause = PAUSE.0;
+        let mut unanswered = None;
         loop {
             let failure = match self.attempt(step, limit).await {
+                Ok(outcome) if outcome.answer == Ok(Answer::NotHeld) => {
+                    // Not the owner's, or freed by the statement that was not answered: nobody knows.
+                    return unanswered.map_or(Ok(outcome), Err);
+                }
                 Ok(outcome) => return Ok(outcome),
-                Err(Setback { failure, unharmed }) if unharmed && Instant::now() + pause < limit => failure,
+                Err(Setback { failure, unharmed, may_have_run }) if unharmed && Instant::now() + pause < limit => {
+                    if may_have_run {
+                        unanswered = Some(failure.clone());
+                    }
+                    failure
+                }
                 Err(Setback { failure, .. }) => return Err(failure),
             };
             if failure.kind == StoreErrorKind::Unreachable {
@@ -214,11 +237,18 @@ impl<D: Database> Engine<D> {
         let mut lent = taking.map_err(|_| Setback::for_good(self.all_busy()))?.map_err(Setback::before_commit)?;
         // Dropped when time is up, with its connection: the server undoes what was not committed.
         let work = async {
-            let done = match step {
-                Step::Inspect { .. } | Step::List { .. } => {
+            let short = match Shortcut::of(step) {
+                Some(shortcut) => self.cut_short(&mut lent.link, shortcut, limit).await,
+                None => Ok(None),
+            };
+            let done = match (short, step) {
+                (Ok(Some(answer)), _) => Ok(Outcome::alone(answer)),
+                (Err(setback), _) => Err(setback),
+                (Ok(None), Step::Record { name, deed }) => self.record(&mut lent.link, name, deed).await,
+                (Ok(None), Step::Inspect { .. } | Step::List { .. }) => {
                     self.read(&mut lent.link, step).await.map_err(Setback::before_commit)
                 }
-                _ => self.write(&mut lent.link, step).await,
+                (Ok(None), _) => self.write(&mut lent.link, step).await,
             };
             match done {
                 Ok(outcome) => {
@@ -240,8 +270,39 @@ impl<D: Database> Engine<D> {
         })
     }
 
+    /// One statement, where that may do; no answer: it did not.
+    async fn cut_short(
+        &self,
+        link: &mut D::Link,
+        shortcut: Shortcut<'_>,
+        limit: Instant,
+    ) -> Result<Option<Answer>, Setback> {
+        let done = match shortcut {
+            Shortcut::Take { claim, .. } | Shortcut::Free(Free { claim, .. }) if !self.moods.allow(&claim.name) => {
+                return Ok(None);
+            }
+            Shortcut::Take { claim, attempt } => {
+                let left = micros_of(limit.saturating_duration_since(Instant::now()));
+                let take = Take { claim, attempt, before_us: self.database_now_us().saturating_add(left) };
+                // Before it is sent: whoever is dropped on the way has left word.
+                self.moods.sending(&take);
+                let taken = self.database.take(link, &take).await;
+                if !taken.as_ref().is_err_and(|failure| !failure.undone) {
+                    self.moods.answered(&claim.name);
+                }
+                taken.map(|token| token.map(|token| Answer::Granted { token }))
+            }
+            Shortcut::Free(free) => self.database.free(link, &free).await.map(|freed| freed.then_some(Answer::Freed)),
+        };
+        match done {
+            Err(failure) if failure.undone => Ok(None),
+            done => done.map_err(Setback::of_one_statement),
+        }
+    }
+
     async fn write(&self, link: &mut D::Link, step: &Step) -> Result<Outcome, Setback> {
         let name = step.name().expect("BUG: only a listing has no name");
+        let late_us = self.moods.unanswered_until_us(name);
         let mut want = want(name, step);
         let mut page = self.database.begin(link, &want).await.map_err(Setback::before_commit)?;
         self.learn(page.now_us);
@@ -249,7 +310,7 @@ impl<D: Database> Engine<D> {
             let now = page.now();
             let mut open = OpenPage::new(&mut page, &self.hub);
             match table::apply(&mut open, step, now) {
-                Ok(answer) => break (answer, open.changes),
+                Ok(answer) => break (answer, open.close(late_us)),
                 Err(_short) => {
                     want = more(want, step);
                     page = self.database.again(link, &want).await.map_err(Setback::before_commit)?;
@@ -258,7 +319,21 @@ impl<D: Database> Engine<D> {
         };
         let is_head = step.claim().is_some_and(|claim| page.is_head(&claim.owner));
         self.finish(link, name, &changes).await?;
+        self.moods.saw(name, page.is_busy() || !page.is_only_of(&owners(step)));
         Ok(Outcome { answer, told: changes.told, is_head })
+    }
+
+    async fn record(&self, link: &mut D::Link, name: &LockName, deed: &Deed) -> Result<Outcome, Setback> {
+        let locking = deed.token().is_some();
+        let (found, now_us) = self.database.record(link, name, locking).await.map_err(Setback::before_commit)?;
+        self.learn(now_us);
+        let (answer, written) = Kept::decide(found, deed, token_at(now_us));
+        match written {
+            Some(kept) => self.database.put_record(link, name, &kept).await.map_err(Setback::at_commit)?,
+            None if locking => self.database.rollback(link).await.map_err(Setback::before_commit)?,
+            None => {}
+        }
+        Ok(Outcome::alone(answer))
     }
 
     async fn finish(&self, link: &mut D::Link, name: &LockName, changes: &Changes) -> Result<(), Setback> {
@@ -287,7 +362,7 @@ impl<D: Database> Engine<D> {
             Step::List { .. } => Answer::States(states),
             _ => Answer::State(states.pop().expect("BUG: one name has one page")),
         };
-        Ok(Outcome { answer: Ok(answer), told: Vec::new(), is_head: false })
+        Ok(Outcome::alone(answer))
     }
 
     async fn prune_sometimes(&self) {
@@ -307,8 +382,11 @@ impl<D: Database> Engine<D> {
 
     /// The database's clock as a token, as far as we know it.
     pub(crate) fn store_clock(&self) -> FencingToken {
-        let us = micros(self.clock.wall()).saturating_add(self.ahead_us.load(Ordering::Relaxed));
-        FencingToken::at(UNIX_EPOCH + Duration::from_micros(u64::try_from(us).unwrap_or_default()))
+        token_at(self.database_now_us())
+    }
+
+    fn database_now_us(&self) -> i64 {
+        micros(self.clock.wall()).saturating_add(self.ahead_us.load(Ordering::Relaxed))
     }
 
     fn learn(&self, now_us: i64) {
@@ -321,25 +399,36 @@ impl<D: Database> Engine<D> {
     }
 }
 
+/// A moment of the database's clock as a token.
+fn token_at(now_us: i64) -> FencingToken {
+    FencingToken::at(UNIX_EPOCH + Duration::from_micros(u64::try_from(now_us).unwrap_or_default()))
+}
+
 /// Why a step was not done.
 struct Setback {
     failure: Failure,
-    /// It has certainly not run, and trying again may help.
+    /// It has certainly not run or does no harm if it has, and trying again may help.
     unharmed: bool,
+    may_have_run: bool,
 }
 
 impl Setback {
     fn before_commit(failure: Failure) -> Self {
-        Self { unharmed: failure.may_pass(), failure }
+        Self { unharmed: failure.may_pass(), failure, may_have_run: false }
     }
 
     /// Only what the server says it has undone is certain.
     fn at_commit(failure: Failure) -> Self {
-        Self { unharmed: failure.undone, failure }
+        Self { unharmed: failure.undone, may_have_run: !failure.undone, failure }
+    }
+
+    /// It may have run, but asking again is right: the long way finds what it did.
+    fn of_one_statement(failure: Failure) -> Self {
+        Self { unharmed: failure.may_pass(), failure, may_have_run: true }
     }
 
     fn for_good(failure: Failure) -> Self {
-        Self { failure, unharmed: false }
+        Self { failure, unharmed: false, may_have_run: true }
     }
 }
 
@@ -358,15 +447,24 @@ fn more(want: Want, step: &Step) -> Want {
     if !want.places.is_empty() || want.line == 0 {
         return Want { line: Want::WHOLE, ..want };
     }
-    let then = match step {
-        Step::Release { then, .. } => then.as_ref().map(|then| then.claim.owner),
-        _ => None,
-    };
-    let places: Vec<Owner> = step.claim().map(|claim| claim.owner).into_iter().chain(then).collect();
+    let places = owners(step);
     let line = if places.is_empty() { Want::WHOLE } else { want.line };
     Want { places, line, ..want }
 }
 
+/// Whose claims the step is of.
+fn owners(step: &Step) -> Vec<Owner> {
+    let then = match step {
+        Step::Release { then, .. } => then.as_ref().map(|then| then.claim.owner),
+        _ => None,
+    };
+    step.claim().map(|claim| claim.owner).into_iter().chain(then).collect()
+}
+
 fn micros(wall: SystemTime) -> i64 {
-    i64::try_from(wall.duration_since(UNIX_EPOCH).unwrap_or_default().as_micros()).unwrap_or(i64::MAX)
+    micros_of(wall.duration_since(UNIX_EPOCH).unwrap_or_default())
+}
+
+fn micros_of(span: Duration) -> i64 {
+    i64::try_from(span.as_micros()).unwrap_or(i64::MAX)
 }

@@ -6,13 +6,15 @@ use std::time::{Duration, UNIX_EPOCH};
 use fencepost_core::store::table::{Held, Kept, Notice, Now, Queued, Shelf};
 use fencepost_core::store::{ActorId, FencingToken, Mode, Moment, Owner, YieldRequest};
 
+use crate::changes::{Changes, LockRow};
 use crate::database::Want;
 use crate::hub::Hub;
 
 /// What a row of the reading statement is about; the number is its first column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RowKind {
-    /// 0: the lock: `number` is its last token (0: none), `since_us` the clock.
+    /// 0: the lock: `number` is its last token (0: none), `since_us` the clock, `shared` whether it is busy, `until_us`
+    /// until when a late request may come.
     Lock,
     /// 1: a grant; `number` is its token.
     Holder,
@@ -24,12 +26,14 @@ pub enum RowKind {
     Revoked,
     /// 5: `number` is the length of the line, `since_us` its highest ticket (0: none).
     Count,
+    /// 6: the grant in the row of the lock itself; `number` is its token.
+    Seat,
 }
 
 impl RowKind {
     /// The kind with this number.
     pub fn from_number(number: i64) -> Option<Self> {
-        [Self::Lock, Self::Holder, Self::Waiter, Self::AskedAbout, Self::Revoked, Self::Count]
+        [Self::Lock, Self::Holder, Self::Waiter, Self::AskedAbout, Self::Revoked, Self::Count, Self::Seat]
             .into_iter()
             .find(|kind| *kind as i64 == number)
     }
@@ -94,7 +98,15 @@ pub struct Page {
     /// The database's clock when they were read.
     pub now_us: i64,
     last: Option<FencingToken>,
+    /// All grants, wherever they are kept.
     holders: Vec<Held>,
+    /// Whose grant is in the row of the lock.
+    seat: Option<Owner>,
+    /// Whose grants are in the table of holders.
+    seated_elsewhere: Vec<Owner>,
+    /// As the row says it: there may be rows of this lock in the other tables.
+    busy: bool,
+    late_until_us: i64,
     /// The start of the line.
     line: BTreeMap<(FencingToken, Owner), Line>,
     /// There is more of it than was read.
@@ -118,7 +130,9 @@ impl Page {
         for row in rows {
             page.add(row)?;
         }
-        page.more = i64::try_from(page.line.len()).unwrap_or(i64::MAX) >= want.line;
+        let all_read = i64::try_from(page.line.len()).unwrap_or(i64::MAX) < want.line;
+        // Where nothing of the line was read, the row still knows that there is none.
+        page.more = !all_read && (page.busy || want.line > 0);
         if !page.more {
             page.count = Some(u32::try_from(page.line.len()).unwrap_or(u32::MAX));
         }
@@ -132,8 +146,18 @@ impl Page {
             RowKind::Lock => {
                 self.now_us = row.since_us;
                 self.last = token(row.number).ok();
+                (self.busy, self.late_until_us) = (row.shared, row.until_us);
             }
-            RowKind::Holder => self.holders.push(held(row)?),
+            RowKind::Seat => {
+                let held = held(row)?;
+                self.seat = Some(held.owner);
+                self.holders.push(held);
+            }
+            RowKind::Holder => {
+                let held = held(row)?;
+                self.seated_elsewhere.push(held.owner);
+                self.holders.push(held);
+            }
             RowKind::Waiter => {
                 let place = place(row)?;
                 self.line.insert(rank(&place.queued), place);
@@ -157,50 +181,19 @@ impl Page {
         Now { moment: moment(self.now_us), clock: FencingToken::at(UNIX_EPOCH + since_1970), quarantined: None }
     }
 
+    /// Several hold it, or somebody is or may be in line: no step can do without looking at the other tables.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.holders.len() > 1 || self.more || !self.line.is_empty() || !self.behind.is_empty()
+    }
+
+    /// Nobody has it but, perhaps, one of these.
+    pub(crate) fn is_only_of(&self, owners: &[Owner]) -> bool {
+        self.holders.iter().all(|held| owners.contains(&held.owner))
+    }
+
     /// Whether this owner is the first in line.
     pub fn is_head(&self, owner: &Owner) -> bool {
         self.line.keys().next().is_some_and(|(_, head)| head == owner)
-    }
-}
-
-/// What a step changed, to be written in one go.
-#[derive(Clone, Debug, Default)]
-pub struct Changes {
-    /// The database's clock, for columns that say when.
-    pub now_us: i64,
-    /// Grants: written, or removed.
-    pub holders: BTreeMap<Owner, Option<Held>>,
-    /// Places in line: written, with where their owner hears, or removed.
-    pub waiters: BTreeMap<Owner, Option<(Queued, Option<String>)>>,
-    /// The last token.
-    pub last: Option<FencingToken>,
-    /// Who was thrown out.
-    pub revoked: Vec<Owner>,
-    /// What to write to those who wait elsewhere: inbox and text.
-    pub letters: Vec<(String, String)>,
-    /// Whom to tell here, once it is committed.
-    pub(crate) told: Vec<(Owner, u32, Notice)>,
-}
-
-impl Changes {
-    /// Nothing to write.
-    pub fn is_empty(&self) -> bool {
-        self.holders.is_empty() && self.waiters.is_empty() && self.last.is_none() && self.revoked.is_empty()
-    }
-
-    /// Grants that were removed.
-    pub fn dropped_holders(&self) -> Vec<Owner> {
-        self.holders.iter().filter(|(_, held)| held.is_none()).map(|(owner, _)| *owner).collect()
-    }
-
-    /// Places that were removed.
-    pub fn dropped_waiters(&self) -> Vec<Owner> {
-        self.waiters.iter().filter(|(_, place)| place.is_none()).map(|(owner, _)| *owner).collect()
-    }
-
-    /// The lock itself was used: its row says so.
-    pub fn touches_lock(&self) -> bool {
-        self.last.is_some() || !self.holders.is_empty() || !self.revoked.is_empty()
     }
 }
 
@@ -215,6 +208,30 @@ impl<'a> OpenPage<'a> {
     pub(crate) fn new(page: &'a mut Page, hub: &'a Hub) -> Self {
         let changes = Changes { now_us: page.now_us, ..Changes::default() };
         Self { page, changes, hub }
+    }
+
+    /// What is to be written. `late_us`: until then a request of ours may still come that was given up.
+    pub(crate) fn close(self, late_us: i64) -> Changes {
+        let Self { page, mut changes, .. } = self;
+        let (late_until_us, busy, several) = (page.late_until_us.max(late_us), page.is_busy(), page.holders.len() > 1);
+        if changes.is_empty() && late_until_us == page.late_until_us {
+            return changes;
+        }
+        // One grant is kept in the row of the lock, several in a table.
+        let seat = page.holders.first().filter(|_| !several).cloned();
+        let is_kept = |owner: &Owner| several && page.holders.iter().any(|held| held.owner == *owner);
+        changes.drop_holders = page.seated_elsewhere.iter().filter(|owner| !is_kept(owner)).copied().collect();
+        if several {
+            let is_new = |held: &&Held| !page.seated_elsewhere.contains(&held.owner);
+            let moved = |held: &&Held| is_new(held) || changes.holders.contains_key(&held.owner);
+            changes.put_holders = page.holders.iter().filter(moved).cloned().collect();
+        }
+        let moved = seat.as_ref().map(|held| held.owner) != page.seat;
+        let marked = busy != page.busy || late_until_us != page.late_until_us;
+        if moved || marked || changes.touches_lock() {
+            changes.row = Some(LockRow { seat, busy, late_until_us });
+        }
+        changes
     }
 
     fn place(&self, owner: &Owner) -> Option<&Line> {
@@ -328,11 +345,11 @@ impl Shelf for OpenPage<'_> {
     }
 
     fn record(&mut self) -> Result<Option<Kept>, Short> {
-        unreachable!("BUG: this store keeps no records")
+        unreachable!("BUG: a record is not on the page of its lock")
     }
 
     fn put_record(&mut self, _: &Kept) -> Result<(), Short> {
-        unreachable!("BUG: this store keeps no records")
+        unreachable!("BUG: a record is not on the page of its lock")
     }
 
     /// One of ours who has left is known to be gone; of others we cannot know.

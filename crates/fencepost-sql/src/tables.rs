@@ -6,7 +6,7 @@ use fencepost_core::store::StoreErrorKind;
 use crate::database::Failure;
 
 /// The version of the tables that this program knows.
-const SCHEMA_VERSION: i64 = 1;
+const SCHEMA_VERSION: i64 = 2;
 
 /// Longer names are cut off by PostgreSQL, at 63 bytes; the longest ending of ours has 8.
 const PREFIX_BYTES_MAX: usize = 50;
@@ -38,7 +38,7 @@ impl Tables {
         self.schema.as_deref().map(|schema| self.quoted(schema))
     }
 
-    /// Puts the names into a statement that has `{locks}`, `{holders}`, `{waiters}`, `{revoked}` or `{meta}` where they
+    /// Puts the names into a statement that has `{locks}`, `{holders}`, `{waiters}`, `{revoked}`, `{records}` or `{meta}` where they
     /// belong.
     pub fn fill(&self, statement: &str) -> String {
         let mut filled = String::with_capacity(statement.len() + 64);
@@ -63,18 +63,48 @@ impl Tables {
     }
 }
 
-/// What the table of versions says must be what we know.
+/// Which tables are there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Version {
+    /// None, or not all of them.
+    Missing,
+    /// Those of version 1, which can be brought up to ours.
+    One,
+    /// Ours.
+    Ours,
+}
+
+impl Version {
+    /// What the table of versions says.
+    ///
+    /// # Errors
+    /// Tables that this program does not know.
+    pub fn of(found: Option<i64>) -> Result<Self, Failure> {
+        match found {
+            None => Ok(Self::Missing),
+            Some(1) => Ok(Self::One),
+            Some(SCHEMA_VERSION) => Ok(Self::Ours),
+            Some(other) => Err(Failure::new(
+                StoreErrorKind::Misconfigured,
+                format!("the tables have version {other}, and this program knows {SCHEMA_VERSION}"),
+                "update this program, or give it tables of its own with `tables` in the URL",
+            )),
+        }
+    }
+}
+
+/// What the table of versions says must be what we work with.
 ///
 /// # Errors
 /// Tables of another version, with the cure.
 pub fn check_version(found: Option<i64>) -> Result<(), Failure> {
-    let (what, cure) = match found {
-        Some(SCHEMA_VERSION) => return Ok(()),
-        Some(other) => (
-            format!("the tables have version {other}, and this program knows {SCHEMA_VERSION}"),
-            "update this program, or give it tables of its own with `tables` in the URL",
+    let (what, cure) = match Version::of(found)? {
+        Version::Ours => return Ok(()),
+        Version::One => (
+            format!("the tables have version 1, and this program works with {SCHEMA_VERSION}"),
+            "bring them up to date with `fencepost init`; programs that know only version 1 stop working then",
         ),
-        None => ("the table of versions is empty".to_owned(), "create the tables with `fencepost init`"),
+        Version::Missing => ("the table of versions is empty".to_owned(), "create the tables with `fencepost init`"),
     };
     Err(Failure::new(StoreErrorKind::Misconfigured, what, cure))
 }

@@ -1,4 +1,4 @@
--- Fencepost, version 1. Times are microseconds since 1970, by the clock of this database.
+-- Fencepost, version 2. Times are microseconds since 1970, by the clock of this database.
 CREATE TABLE {meta} (
     one int8 PRIMARY KEY CHECK (one = 1),
     version int8 NOT NULL,
@@ -9,10 +9,29 @@ CREATE TABLE {meta} (
 CREATE TABLE {locks} (
     name text COLLATE "C" PRIMARY KEY,
     -- 0: none yet. Never lowered; a row is forgotten only when the clock alone mints a higher token.
-    last_token int8 NOT NULL,
-    used_us int8 NOT NULL
+    newest_token int8 NOT NULL,
+    used_us int8 NOT NULL,
+    -- There may be rows of this lock in the other tables: somebody waits, or several hold it.
+    busy boolean NOT NULL DEFAULT true,
+    -- Until then a request may come that was given up, and no lock is taken in one statement.
+    late_until_us int8 NOT NULL DEFAULT 0,
+    -- The grant, if there is only one; no owner: none here.
+    owner text COLLATE "C",
+    token int8,
+    shared boolean,
+    label text,
+    since_us int8,
+    until_us int8,
+    attempt int8,
+    -- On whose behalf, for finding deadlocks.
+    actor text,
+    -- Who asked them to let go.
+    ask_number int8,
+    ask_by text,
+    ask_note text
 ) WITH (fillfactor = 70);
 
+-- Grants, where there are several at once.
 CREATE TABLE {holders} (
     name text COLLATE "C" NOT NULL,
     owner text COLLATE "C" NOT NULL,
@@ -57,4 +76,14 @@ CREATE TABLE {revoked} (
     PRIMARY KEY (name, owner)
 );
 
-INSERT INTO {meta} (one, version, pruned_us) VALUES (1, 1, 0);
+-- What is kept beside locks. Its row is locked by whoever writes it. Times are tokens, by the clock of this database.
+CREATE TABLE {records} (
+    name text COLLATE "C" PRIMARY KEY,
+    -- The newest token seen, and until when it is remembered; 0: none yet.
+    token int8 NOT NULL,
+    until int8 NOT NULL,
+    value bytea,
+    value_until int8 NOT NULL
+);
+
+INSERT INTO {meta} (one, version, pruned_us) VALUES (1, 2, 0);
