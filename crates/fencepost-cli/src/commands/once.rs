@@ -106,8 +106,9 @@ impl Session<'_> {
         };
         let Some(outcome) = outcome else {
             let _ = self.locks.shutdown(GIVE_BACK_MAX).block();
-            self.record.outcome = Outcome::Interrupted;
-            return undone.into_inner().unwrap_or(Ok(ExitCode::OURS));
+            let undone = undone.into_inner().unwrap_or(Ok(ExitCode::OURS));
+            self.record.outcome = if undone.is_ok() { Outcome::Interrupted } else { Outcome::Failed };
+            return undone;
         };
         match outcome {
             Ok(Some(())) => {
