@@ -146,7 +146,7 @@ where
     In: Body + From<Bytes> + Send + 'static,
     In::Data: Send,
     In::Error: Into<Trouble>,
-    Out: Body + From<Bytes> + Default + Send,
+    Out: Body + From<Bytes> + Default + Send + 'static,
     Out::Data: Send,
 {
     type Response = S::Response;

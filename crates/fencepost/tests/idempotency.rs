@@ -84,10 +84,8 @@ fn the_same_request_again_has_the_same_answer() {
     assert_eq!(first.headers()["set-cookie"], "a=b");
     assert_eq!(read(first), (201, "call 1, token true, 3 bytes".to_owned(), false));
     let again = service.call(post("k", "hat")).block().expect("infallible");
-    assert_eq!(
-        (&again.headers()["location"], &again.headers()["content-type"]),
-        (&"/orders/1".parse().expect("a value"), &"text/plain".parse().expect("a value"))
-    );
+    assert_eq!(again.headers()["location"], "/orders/1");
+    assert_eq!(again.headers()["content-type"], "text/plain");
     assert!(!again.headers().contains_key("set-cookie"), "of one client only");
     assert_eq!(read(again), (201, "call 1, token true, 3 bytes".to_owned(), true));
     let other = service.call(post("another", "hat")).block().expect("infallible");
