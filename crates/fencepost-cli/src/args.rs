@@ -43,6 +43,16 @@ resource that the leader writes to.
 On loss the command's process group gets SIGTERM, and SIGKILL before the lease ends: it is gone before another leads. Then
 we campaign again. When the command ends by itself we resign, and exit with its code.";
 
+const ONCE_ENVIRONMENT: &str = "\
+For a crontab line on every server: each calls it, one of them runs the command, the others exit with 0 at once. A run
+that failed is done; one whose server died is not, and whoever calls next in that window, after the lease, runs it. So
+call it more often than once per window: */5 * * * * fencepost once report --every 1d -- make-report
+A clock that is slow runs nothing twice: no window is run after a later one. The store must be one that all servers share
+and that keeps records, so redlock:// is refused.
+The command finds in its environment what `run` gives it, and in FENCEPOST_WINDOW the window: its name, or when it began.
+On loss, and after --at-most, its process group gets SIGTERM, and SIGKILL before the lease ends. One that was ended by a
+signal to us is not done.";
+
 /// Distributed locks with a fencing token on every lock.
 #[derive(Parser, Debug)]
 #[command(name = "fencepost", version, propagate_version = true, subcommand_required = true)]
@@ -80,6 +90,8 @@ pub(crate) struct Global {
 pub(crate) enum Command {
     /// Run a command while holding a lock
     Run(Run),
+    /// Run a command once per window of time in the whole cluster
+    Once(Once),
     /// Run a command only while leading; campaign again when the leadership is lost
     Elect(Elect),
     /// Show who leads
@@ -159,6 +171,47 @@ pub(crate) struct Run {
     pub(crate) name: String,
     /// The command and its arguments; no shell in between
     #[arg(last = true, required = true, value_name = "CMD")]
+    pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = [ONCE_ENVIRONMENT, "\n\n", TABLE].concat())]
+#[command(
+    override_usage = "fencepost once [OPTIONS] <--every D|--window KEY> <NAME> -- <CMD>...\n       fencepost once --status <NAME>"
+)]
+#[command(group = clap::ArgGroup::new("which").args(["every", "window", "status"]).required(true))]
+pub(crate) struct Once {
+    /// Once in each such span, counted from 1970 in UTC: 1d, 1h, 10m
+    #[arg(long, value_name = "D", value_parser = parse_duration, allow_hyphen_values = true)]
+    pub(crate) every: Option<Duration>,
+    /// Once for this window, such as 2026-11-15T02; the last hundred of a job are remembered
+    #[arg(long, value_name = "KEY")]
+    pub(crate) window: Option<String>,
+    /// Nobody starts it again for so long after its start [default: until the window is over]
+    #[arg(long, value_name = "D", value_parser = parse_duration, allow_hyphen_values = true)]
+    pub(crate) at_least: Option<Duration>,
+    /// End the command after so long; it counts as failed [default: 24h]
+    #[arg(long, value_name = "D", value_parser = parse_duration, allow_hyphen_values = true)]
+    pub(crate) at_most: Option<Duration>,
+    /// How long after a crash another may run it; renewed at a third of it [default: 30s]
+    #[arg(long, value_name = "D", value_parser = parse_duration, allow_hyphen_values = true)]
+    pub(crate) ttl: Option<Duration>,
+    /// Time from SIGTERM to SIGKILL on loss, taken from the end of the lease [default: a tenth of the ttl]
+    #[arg(long, value_name = "D", value_parser = parse_duration, allow_hyphen_values = true)]
+    pub(crate) kill_after: Option<Duration>,
+    /// Exit with this code if somebody else ran it, or runs it
+    #[arg(short = 'E', long, value_name = "CODE", default_value_t = ExitCode::DONE.0)]
+    pub(crate) conflict_exit_code: u8,
+    /// Write the outcome to this file, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+    /// Show the last run, its outcome, who runs it now, and when the next window begins
+    #[arg(long)]
+    pub(crate) status: bool,
+    /// The job
+    pub(crate) name: String,
+    /// The command and its arguments; no shell in between
+    #[arg(last = true, required_unless_present = "status", conflicts_with = "status", value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
 }
 
@@ -285,6 +338,31 @@ pub(crate) struct Completions {
 pub(crate) struct Man {
     /// The directory
     pub(crate) dir: PathBuf,
+}
+
+impl Run {
+    /// A run with nothing but defaults.
+    pub(crate) fn of(name: String, command: Vec<OsString>) -> Self {
+        Self {
+            wait: None,
+            no_wait: false,
+            shared: false,
+            permits: None,
+            take: None,
+            ttl: None,
+            label: None,
+            max_hold: None,
+            lock_delay: None,
+            fail_on_deadlock: false,
+            unfair: false,
+            on_lost: OnLost::Term,
+            kill_after: None,
+            conflict_exit_code: ExitCode::NOT_OBTAINED.0,
+            report: None,
+            name,
+            command,
+        }
+    }
 }
 
 impl Arguments {

@@ -51,16 +51,16 @@ impl From<ExitCode> for std::process::ExitCode {
 /// For `--help` and the manual.
 pub(crate) const TABLE: &str = "\
 Exit codes:
-  0     done
+  0     done; once: somebody else did it (-E changes this code)
   1     check: the token is stale; deadlocks: there is one; leader: nobody leads
   2     usage, a bad name or a bad ttl
   69    the store is unreachable, has no quorum, is quarantined or too slow
   75    run: the lock was not obtained (-E changes this code)
   77    the store denied access
   78    bad configuration
-  80    run: the lock was lost while the command ran
+  80    run, once: the lock was lost while the command ran
   125   fencepost itself failed
-  126   run, elect: the command cannot be executed
-  127   run, elect: the command was not found
+  126   run, once, elect: the command cannot be executed
+  127   run, once, elect: the command was not found
   128+N ended by signal N
-  else  run, elect: the command's own code";
+  else  run, once, elect: the command's own code";

@@ -14,6 +14,7 @@ const OWNER: &str = "FENCEPOST_OWNER";
 const ACTOR: &str = "FENCEPOST_ACTOR";
 const SLOT: &str = "FENCEPOST_SLOT";
 const EXPIRES_AT: &str = "FENCEPOST_EXPIRES_AT";
+const WINDOW: &str = "FENCEPOST_WINDOW";
 
 /// On whose behalf this run acts: the outermost run's, which may hold other locks.
 pub(crate) fn actor() -> Actor {
@@ -52,6 +53,8 @@ pub(crate) struct Told {
     pub(crate) expires_at: Option<String>,
     /// Permits of a semaphore, joined by commas as their tokens are.
     pub(crate) slot: Option<String>,
+    /// Of a job that runs once in it.
+    pub(crate) window: Option<String>,
 }
 
 impl Held {
@@ -135,13 +138,13 @@ impl OuterHold {
 
     pub(crate) fn told(&self, name: &str) -> Told {
         let Self { token, slot, owner, expires_at, .. } = self.clone();
-        Told { name: name.to_owned(), token, owner, expires_at, slot }
+        Told { name: name.to_owned(), token, owner, expires_at, slot, window: std::env::var(WINDOW).ok() }
     }
 }
 
 impl Told {
     /// Every variable with its value; `None`: it must not be there.
-    pub(crate) fn variables(&self, held: &Held, actor: &Actor) -> [(&'static str, Option<String>); 7] {
+    pub(crate) fn variables(&self, held: &Held, actor: &Actor) -> [(&'static str, Option<String>); 8] {
         let held = match &self.slot {
             None => held.with(&self.name, &self.token),
             Some(slots) => {
@@ -156,6 +159,7 @@ impl Told {
             (EXPIRES_AT, self.expires_at.clone()),
             (ACTOR, Some(actor.id().to_string())),
             (SLOT, self.slot.clone()),
+            (WINDOW, self.window.clone()),
             (HELD, Some(held.to_string()).filter(|held| !held.is_empty())),
         ]
     }

@@ -32,6 +32,7 @@ fn command() -> Result<ExitCode, Failure> {
     let settings = |global| Settings::load(global);
     match command {
         Command::Run(arguments) => commands::run::run(arguments, settings(global)?),
+        Command::Once(arguments) => commands::once::once(arguments, settings(global)?),
         Command::Elect(arguments) => commands::elect::elect(arguments, settings(global)?),
         Command::Leader(arguments) => commands::leader::leader(&arguments, &settings(global)?),
         Command::Ls(arguments) => commands::ls::ls(&arguments, &settings(global)?),

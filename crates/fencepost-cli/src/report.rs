@@ -20,6 +20,8 @@ pub(crate) enum Outcome {
     Ran,
     /// Others had the lock for as long as we would wait.
     NotObtained,
+    /// `once`: somebody else ran this window, or runs it.
+    Skipped,
     /// A signal ended the wait.
     Interrupted,
     /// The lock was lost while the command ran.

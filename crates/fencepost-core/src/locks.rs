@@ -244,6 +244,11 @@ impl Locks {
         self.quorum.clock.wall()
     }
 
+    /// The clock of deadlines.
+    pub(crate) fn now(&self) -> crate::clock::Moment {
+        self.quorum.clock.now()
+    }
+
     /// Waits for a moment.
     pub(crate) async fn rest(&self, pause: Duration) {
         Bell::rest(&self.quorum.clock, pause).await;

@@ -77,7 +77,8 @@ impl FencingToken {
 
     /// How far this token lies ahead of another, as a span of time.
     pub fn ahead_of(self, other: Self) -> Duration {
-        Duration::from_millis(self.0.saturating_sub(other.0) / PER_MS)
+        let steps = self.0.saturating_sub(other.0);
+        Duration::from_millis(steps / PER_MS) + Duration::from_nanos(steps % PER_MS * 1_000_000 / PER_MS)
     }
 }
 

@@ -35,6 +35,7 @@ pub(crate) struct Supervisor<'a> {
     terminal: Option<Terminal>,
     status: Option<ExitCode>,
     loss: Option<Loss>,
+    interrupted: bool,
     killed_at: Option<Moment>,
 }
 
@@ -45,6 +46,8 @@ pub(crate) struct End {
     pub(crate) code: ExitCode,
     /// The lock was lost before.
     pub(crate) lost: Option<LossReason>,
+    /// Somebody told us to end.
+    pub(crate) interrupted: bool,
 }
 
 impl<'a> Supervisor<'a> {
@@ -59,7 +62,18 @@ impl<'a> Supervisor<'a> {
         if let Some(terminal) = &mut terminal {
             terminal.offer(leader);
         }
-        Self { leader, inbox, clock, on_lost, still_held, terminal, status: None, loss: None, killed_at: None }
+        Self {
+            leader,
+            inbox,
+            clock,
+            on_lost,
+            still_held,
+            terminal,
+            status: None,
+            loss: None,
+            interrupted: false,
+            killed_at: None,
+        }
     }
 
     /// Returns when the command has ended; after a loss, when nothing of it is left.
@@ -67,7 +81,11 @@ impl<'a> Supervisor<'a> {
         loop {
             match self.inbox.recv_timeout(self.nap()) {
                 Ok(Message::Signal(Signal::SIGCHLD) | Message::Waiting | Message::Acquired(_)) | Err(_) => {}
-                Ok(Message::Signal(signal)) => self.signal(signal),
+                Ok(Message::Signal(signal)) => {
+                    self.interrupted |=
+                        matches!(signal, Signal::SIGHUP | Signal::SIGINT | Signal::SIGQUIT | Signal::SIGTERM);
+                    self.signal(signal);
+                }
                 Ok(Message::Lost(loss)) => self.lose(loss),
             }
             self.reap();
@@ -76,7 +94,7 @@ impl<'a> Supervisor<'a> {
             }
             if self.is_over() {
                 let lost = self.loss.map(|loss| loss.reason).or_else(|| (self.still_held)().err());
-                return End { code: self.status.unwrap_or(ExitCode::LOST), lost };
+                return End { code: self.status.unwrap_or(ExitCode::LOST), lost, interrupted: self.interrupted };
             }
         }
     }

@@ -22,24 +22,6 @@ pub(crate) fn elect(arguments: Elect, mut settings: Settings) -> Result<ExitCode
 /// The same as a `run` that waits for ever, and what the leader publishes.
 fn as_run(arguments: Elect) -> (Run, String) {
     let Elect { payload, ttl, label, on_lost, kill_after, name, command } = arguments;
-    let run = Run {
-        wait: None,
-        no_wait: false,
-        shared: false,
-        permits: None,
-        take: None,
-        ttl,
-        label,
-        max_hold: None,
-        lock_delay: None,
-        fail_on_deadlock: false,
-        unfair: false,
-        on_lost,
-        kill_after,
-        conflict_exit_code: ExitCode::NOT_OBTAINED.0,
-        report: None,
-        name,
-        command,
-    };
+    let run = Run { ttl, label, on_lost, kill_after, ..Run::of(name, command) };
     (run, payload)
 }

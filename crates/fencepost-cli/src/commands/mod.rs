@@ -9,6 +9,7 @@ pub(crate) mod init;
 pub(crate) mod leader;
 pub(crate) mod ls;
 pub(crate) mod man;
+pub(crate) mod once;
 pub(crate) mod release;
 pub(crate) mod run;
 pub(crate) mod schema;

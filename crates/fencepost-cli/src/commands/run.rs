@@ -1,5 +1,6 @@
-//! `fencepost run`: lock, run, release. And what `elect` shares with it.
+//! `fencepost run`: lock, run, release. And what `once` and `elect` share with it.
 
+use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -31,9 +32,21 @@ pub(crate) fn run(arguments: Run, mut settings: Settings) -> Result<ExitCode, Fa
     if let Some(ttl) = arguments.ttl {
         settings.config.ttl = Setting::by_flag(ttl, "--ttl");
     }
-    let report = arguments.report.as_deref().map(Report::prepare).transpose()?;
-    let mut record = Record::new(&arguments.name);
-    let result = Session::open(&arguments, None, &settings, &mut record).and_then(Session::run);
+    reported(arguments.report.as_deref(), &arguments.name, &settings, |record| {
+        Session::open(&arguments, None, &settings, record).and_then(Session::run)
+    })
+}
+
+/// Runs a session, and reports it where that was asked for.
+pub(super) fn reported(
+    path: Option<&Path>,
+    name: &str,
+    settings: &Settings,
+    session: impl FnOnce(&mut Record) -> Result<ExitCode, Failure>,
+) -> Result<ExitCode, Failure> {
+    let report = path.map(Report::prepare).transpose()?;
+    let mut record = Record::new(name);
+    let result = session(&mut record);
     record.ended(&result);
     if let Some(Err(error)) = report.map(|report| report.write(&record)) {
         settings.output.note(&format!("cannot write the report: {error}"));
@@ -41,15 +54,15 @@ pub(crate) fn run(arguments: Run, mut settings: Settings) -> Result<ExitCode, Fa
     result
 }
 
-/// One `run` or `elect`, connected.
+/// One `run`, `once` or `elect`, connected.
 pub(super) struct Session<'a> {
-    arguments: &'a Run,
+    pub(super) arguments: &'a Run,
     /// Of a candidate: what it publishes when it leads.
     payload: Option<&'a str>,
-    settings: &'a Settings,
-    record: &'a mut Record,
+    pub(super) settings: &'a Settings,
+    pub(super) record: &'a mut Record,
     clock: Clock,
-    locks: Locks,
+    pub(super) locks: Locks,
     sender: Sender<Message>,
     inbox: Receiver<Message>,
     outer: Held,
@@ -134,17 +147,15 @@ impl<'a> Session<'a> {
         self.record.token = Some(token.clone());
         self.record.slot.clone_from(&hold.slot);
         let held = Instant::now();
-        let expires_at = SystemTime::now() + hold.remaining();
-        let expires_at = Some(humantime::format_rfc3339_millis(expires_at).to_string());
-        let (owner, slot) = (Some(hold.expose_owner()), hold.slot.clone());
-        let told = Told { name: name.clone(), token, owner, expires_at, slot };
+        let (owner, slot, expires_at) = (Some(hold.expose_owner()), hold.slot.clone(), expires_at(hold.remaining()));
+        let told = Told { name: name.clone(), token, owner, expires_at, slot, window: None };
         let end = match hold.ensure_held() {
             Ok(()) => self.run_command(&told, &|| hold.ensure_held()),
-            Err(reason) => Ok(End { code: ExitCode::LOST, lost: Some(reason) }),
+            Err(reason) => Ok(End { code: ExitCode::LOST, lost: Some(reason), interrupted: false }),
         };
         self.record.held(held.elapsed());
         match end {
-            Ok(End { code, lost: None }) => {
+            Ok(End { code, lost: None, .. }) => {
                 self.record.outcome = Outcome::Ran;
                 self.release(hold);
                 Ok(Some(code))
@@ -155,7 +166,7 @@ impl<'a> Session<'a> {
                 drop(hold);
                 Ok(None)
             }
-            Ok(End { code, lost: Some(reason) }) => {
+            Ok(End { code, lost: Some(reason), .. }) => {
                 self.record.lost(reason);
                 self.give_back(hold);
                 self.lost(code, reason).map(Some)
@@ -233,7 +244,7 @@ impl<'a> Session<'a> {
         if *unfair { lock.unfair() } else { lock }
     }
 
-    fn not_obtained(&mut self, error: AcquireError) -> Failure {
+    pub(super) fn not_obtained(&mut self, error: AcquireError) -> Failure {
         match error {
             AcquireError::Busy { .. } | AcquireError::Deadlock { .. } => {
                 self.record.outcome = Outcome::NotObtained;
@@ -267,6 +278,8 @@ impl<'a> Session<'a> {
             ("permits", _) => invalid.field = "--permits",
             ("take", _) => invalid.field = "--take",
             ("lock_delay", _) => invalid.field = "--lock-delay",
+            ("at_least_for", _) => invalid.field = "--at-least",
+            ("at_most_for", _) => invalid.field = "--at-most",
             ("wait_at_most", _) => {
                 (invalid.field, invalid.cure) = ("--wait", "without it a run waits for as long as it takes".into());
             }
@@ -293,7 +306,11 @@ impl<'a> Session<'a> {
         Failure::silent(ExitCode::by_signal(signal as i32))
     }
 
-    fn run_command(&self, told: &Told, still_held: &dyn Fn() -> Result<(), LossReason>) -> Result<End, Failure> {
+    pub(super) fn run_command(
+        &self,
+        told: &Told,
+        still_held: &dyn Fn() -> Result<(), LossReason>,
+    ) -> Result<End, Failure> {
         let leader = child::start(&self.arguments.command, &told.variables(&self.outer, &self.actor))
             .map_err(|error| Failure::ours("cannot start the command", error))?;
         Ok(Supervisor::new(leader, &self.inbox, self.clock.clone(), self.arguments.on_lost, still_held).watch())
@@ -342,7 +359,12 @@ fn outlast_outages(request: &Request, output: Output) -> Result<Hold, AcquireErr
     }
 }
 
+/// When the lease ends unless renewed, for display.
+pub(super) fn expires_at(remaining: Duration) -> Option<String> {
+    Some(humantime::format_rfc3339_millis(SystemTime::now() + remaining).to_string())
+}
+
 /// How long before its end the lease counts as lost: the time to end the command.
-fn margin(arguments: &Run, ttl: Duration) -> Duration {
+pub(super) fn margin(arguments: &Run, ttl: Duration) -> Duration {
     arguments.kill_after.map_or(ttl / 10, |kill_after| kill_after.saturating_add(reserve(ttl)))
 }

@@ -8,6 +8,7 @@ mod etcd;
 mod generated;
 mod loss;
 mod nesting;
+mod once;
 mod permits;
 mod queries;
 mod redis;

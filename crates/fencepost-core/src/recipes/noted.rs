@@ -10,6 +10,7 @@ use crate::error::{AcquireError, Invalid, RunError, StoreError, StoreErrorKind};
 use crate::fence::FenceError;
 use crate::guard::Guard;
 use crate::locks::Locks;
+use crate::name::{LockName, NAME_BYTES_MAX};
 use crate::records::Record;
 use crate::token::FencingToken;
 
@@ -18,11 +19,23 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// A lock, and the record of the same name.
 pub(super) struct Noted<'a> {
-    pub(super) locks: &'a Locks,
-    pub(super) name: &'a str,
+    locks: &'a Locks,
+    name: &'a str,
 }
 
-impl Noted<'_> {
+impl<'a> Noted<'a> {
+    /// Those of this name: the kind of recipe, a slash, and what the user calls it by this field.
+    pub(super) fn new(locks: &'a Locks, name: &'a str, field: &'static str) -> Result<Self, Invalid> {
+        let (kind, given) = name.split_once('/').unwrap_or_default();
+        let most = NAME_BYTES_MAX - kind.len() - 1;
+        if given.is_empty() || given.len() > most {
+            let cure = format!("it has {} bytes: give it 1 to {most}, such as a digest of it", given.len());
+            return Err(Invalid::new(field, given, cure));
+        }
+        LockName::of_user(name).map_err(|invalid| Invalid::new(field, given, invalid.cure))?;
+        Ok(Self { locks, name })
+    }
+
     /// What is noted.
     pub(super) async fn read<T: DeserializeOwned>(&self) -> Result<Option<(T, Record)>, StoreError> {
         self.locks.records().read(self.name).await?.map(parsed).transpose()
@@ -36,7 +49,18 @@ impl Noted<'_> {
         Ok(self.locks.records().seal(self.name, token).await?.map(parsed).transpose()?)
     }
 
-    /// Notes this. Trouble that may pass is tried again for as long as the guard is held.
+    /// Notes this, and tries only once. For what is not the last word: a request that seems lost may arrive late, and then
+    /// it must not take the place of a later one of the same token.
+    pub(super) async fn put_once<T: Serialize>(
+        &self,
+        guard: &Guard,
+        value: &T,
+        keep: Duration,
+    ) -> Result<(), FenceError> {
+        self.locks.records().put(self.name, guard.token(), bytes_of(value)?, keep).await
+    }
+
+    /// Notes this as the last word of the guard. Trouble that may pass is tried again for as long as it is held.
     pub(super) async fn put<T: Serialize>(&self, guard: &Guard, value: &T, keep: Duration) -> Result<(), FenceError> {
         let bytes = bytes_of(value)?;
         loop {
@@ -97,11 +121,17 @@ pub(super) fn unrecorded<E>(error: FenceError) -> RunError<E> {
     RunError::Unrecorded(Arc::new(error))
 }
 
+/// Input that makes no sense.
+pub(super) fn invalid<E>(invalid: Invalid) -> RunError<E> {
+    RunError::Acquire(AcquireError::Invalid(invalid))
+}
+
+/// The same where a store's errors are expected.
+pub(super) fn refused(invalid: &Invalid, operation: &'static str) -> StoreError {
+    StoreError::new(StoreErrorKind::Misconfigured, operation, invalid.to_string())
+}
+
 /// A time span that makes no sense.
-pub(super) fn checked_span<E>(field: &'static str, span: Duration) -> Result<(), RunError<E>> {
-    if span.is_zero() {
-        let invalid = Invalid::new(field, "0s", "give it some time");
-        return Err(RunError::Acquire(AcquireError::Invalid(invalid)));
-    }
-    Ok(())
+pub(super) fn checked_span(field: &'static str, span: Duration) -> Result<(), Invalid> {
+    if span.is_zero() { Err(Invalid::new(field, "0s", "give it some time")) } else { Ok(()) }
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::WAIT;
-use super::noted::{Noted, checked_span, not_begun, not_sealed, unrecorded, unwritable};
+use super::noted::{Noted, checked_span, invalid, not_begun, not_sealed, unrecorded, unwritable};
 use crate::error::{AcquireError, RunError};
 use crate::guard::Guard;
 use crate::lock::working;
@@ -28,7 +28,7 @@ const KEEP_FOR: Duration = Duration::from_secs(24 * 3600);
 /// not stopped (it never awaited) goes on beside its successor. So show the [token](Guard::token) to whatever the work
 /// writes to, or hand the key on to a service that knows keys itself.
 ///
-/// The lock and the record are named `once/KEY`.
+/// The lock and the record are named `once/KEY`, so a key has 250 bytes at most.
 #[derive(Clone, Debug)]
 #[must_use = "nothing happens until it runs"]
 pub struct OncePerKey {
@@ -136,8 +136,8 @@ impl OncePerKey {
         &self,
         work: impl AsyncFnOnce(&Guard) -> Result<T, E>,
     ) -> Result<Once<T>, OnceError<E>> {
-        checked_span("keep_for", self.keep)?;
-        let noted = Noted { locks: &self.locks, name: &self.name };
+        checked_span("keep_for", self.keep).map_err(invalid)?;
+        let noted = Noted::new(&self.locks, &self.name, "key").map_err(invalid)?;
         let note = noted.read::<Note>().await.map_err(not_begun)?;
         if let Some(settled) = self.settled(note.map(|(note, _)| note))? {
             return Ok(settled);
@@ -162,7 +162,7 @@ impl OncePerKey {
         if let Some(settled) = self.settled(note.map(|(note, _)| note))? {
             return Ok(settled);
         }
-        noted.put(guard, &self.note(State::Working), self.keep).await.map_err(not_sealed)?;
+        noted.put_once(guard, &self.note(State::Working), self.keep).await.map_err(not_sealed)?;
         match working(guard, work(guard)).await {
             Ok(result) => {
                 let value = serde_json::to_value(&result).map_err(|error| unrecorded(unwritable(&error).into()))?;

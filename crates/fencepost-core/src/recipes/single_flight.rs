@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::WAIT;
-use super::noted::{Noted, bytes_of, checked_span, not_begun, not_sealed, unrecorded, value_of};
+use super::noted::{Noted, bytes_of, checked_span, invalid, not_begun, not_sealed, unrecorded, value_of};
 use crate::error::{RunError, StoreError};
 use crate::guard::Guard;
 use crate::lock::{Lock, working};
@@ -37,7 +37,8 @@ pub trait Values: Send + Sync + 'static {
 /// Not guaranteed: that a value is rebuilt once. One whose rebuilder died or was lost is rebuilt again. [`Values`] of your
 /// own are not fenced, and their ages are told by the clocks of those who read them.
 ///
-/// Of those who wait, all are let in together: they hold the lock as readers. The lock and the record are named `cache/KEY`.
+/// Of those who wait, all are let in together: they hold the lock as readers. The lock and the record are named `cache/KEY`,
+/// so a key has 249 bytes at most.
 #[derive(Clone)]
 #[must_use = "nothing happens until it is asked for"]
 pub struct SingleFlight {
@@ -104,32 +105,43 @@ impl SingleFlight {
         &self,
         rebuild: impl AsyncFnOnce() -> Result<T, E>,
     ) -> Result<T, RunError<E>> {
-        checked_span("fresh_for", self.fresh)?;
+        checked_span("fresh_for", self.fresh).map_err(invalid)?;
+        let noted = Noted::new(&self.locks, &self.name, "key").map_err(invalid)?;
         let mut lock = self.locks.lock(&*self.name);
         if let Some(ttl) = self.ttl {
             lock = lock.ttl(ttl);
         }
+        let asked = self.locks.now();
+        let mut waited = false;
         loop {
-            let old = match self.read().await.map_err(not_begun)? {
+            let old = match self.read(&noted).await.map_err(not_begun)? {
                 Found::Fresh(value) => return Ok(value),
                 Found::Stale(value) => Some(value),
                 Found::None => None,
             };
-            if let Some(guard) = lock.try_acquire().await.map_err(RunError::Acquire)? {
-                let rebuilt = self.rebuild(&guard, rebuild).await;
+            let left = self.wait.saturating_sub(self.locks.now().since(asked));
+            // Whoever has waited and found nothing stands in line: all others who waited are here too, and a try finds
+            // the lock free only when none of them happens to read.
+            let guard = match old.is_none() && waited {
+                true => Some(lock.clone().wait_at_most(left).acquire().await.map_err(RunError::Acquire)?),
+                false => lock.try_acquire().await.map_err(RunError::Acquire)?,
+            };
+            if let Some(guard) = guard {
+                let rebuilt = self.rebuild(&noted, &guard, rebuild).await;
                 let _ = guard.release().await;
                 return rebuilt;
             }
             match old {
                 Some(stale) => return Ok(stale),
-                None => self.await_rebuilder(&lock).await?,
+                None => Self::await_rebuilder(&lock, left).await?,
             }
+            waited = true;
         }
     }
 
     /// Waits as a reader: when the rebuilder is done, or gone, all who wait are let in at once.
-    async fn await_rebuilder<E>(&self, lock: &Lock) -> Result<(), RunError<E>> {
-        let reading = lock.clone().shared().wait_at_most(self.wait);
+    async fn await_rebuilder<E>(lock: &Lock, left: Duration) -> Result<(), RunError<E>> {
+        let reading = lock.clone().shared().wait_at_most(left);
         let guard = reading.acquire().await.map_err(RunError::Acquire)?;
         let _ = guard.release().await;
         Ok(())
@@ -137,16 +149,16 @@ impl SingleFlight {
 
     async fn rebuild<T: Serialize + DeserializeOwned, E>(
         &self,
+        noted: &Noted<'_>,
         guard: &Guard,
         rebuild: impl AsyncFnOnce() -> Result<T, E>,
     ) -> Result<T, RunError<E>> {
-        let noted = Noted { locks: &self.locks, name: &self.name };
         if self.values.is_none() {
             let sealed = noted.seal::<serde_json::Value>(guard.token()).await.map_err(not_sealed)?;
             drop(sealed);
         }
         // Somebody may have rebuilt it between our look and our turn.
-        if let Found::Fresh(value) = self.read().await.map_err(not_begun)? {
+        if let Found::Fresh(value) = self.read(noted).await.map_err(not_begun)? {
             return Ok(value);
         }
         let value = working(guard, rebuild()).await?;
@@ -162,10 +174,9 @@ impl SingleFlight {
         Ok(value)
     }
 
-    async fn read<T: DeserializeOwned>(&self) -> Result<Found<T>, StoreError> {
+    async fn read<T: DeserializeOwned>(&self, noted: &Noted<'_>) -> Result<Found<T>, StoreError> {
         let (value, left) = match &self.values {
             None => {
-                let noted = Noted { locks: &self.locks, name: &self.name };
                 let Some((value, record)) = noted.read().await? else { return Ok(Found::None) };
                 (value, record.left)
             }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::WAIT;
-use super::noted::Noted;
+use super::noted::{Noted, refused};
 use crate::error::{AcquireError, Invalid, StoreError, StoreErrorKind};
 use crate::fence::FenceError;
 use crate::guard::Guard;
@@ -16,6 +16,8 @@ use crate::locks::Locks;
 const KEEP: Duration = Duration::from_secs(3650 * 24 * 3600);
 /// How a reservation ended is remembered for so long.
 const REMEMBER: Duration = Duration::from_secs(24 * 3600);
+/// And for so long at least, however many there are: whoever did not hear how it ended asks again by then.
+const REMEMBER_AT_LEAST: Duration = Duration::from_secs(300);
 /// So many reservations a stock has at a time, those that ended lately among them: a record has no more room.
 const RESERVATIONS_MAX: usize = 5_000;
 
@@ -27,7 +29,8 @@ const RESERVATIONS_MAX: usize = 5_000;
 /// tells none (etcd, ZooKeeper).
 ///
 /// Not for thousands of sales a second: they come one after the other. A database's own rows do more, see
-/// [`RowLock`](crate::fence::RowLock). The lock and the record are named `stock/ITEM`.
+/// [`RowLock`](crate::fence::RowLock). The lock and the record are named
+/// `stock/ITEM`, so an item has 249 bytes at most.
 #[derive(Clone, Debug)]
 pub struct Stock {
     locks: Locks,
@@ -71,29 +74,40 @@ struct Note {
 #[derive(Serialize, Deserialize)]
 struct Open {
     count: u32,
-    ms: u64,
+    /// Until it expires. Whole milliseconds would lose a part of one with every change.
+    ns: u64,
 }
 
 #[derive(Serialize, Deserialize)]
 struct Ended {
     how: Settled,
-    ms: u64,
+    /// Until it is forgotten.
+    ns: u64,
 }
 
 impl Note {
     /// So much time has passed since it was written.
     fn advance(&mut self, passed: Duration) {
-        let passed = millis(passed);
-        let over = |ms: &mut u64| {
-            *ms = ms.saturating_sub(passed);
-            *ms == 0
+        let passed = nanos(passed);
+        let over = |ns: &mut u64| {
+            *ns = ns.saturating_sub(passed);
+            *ns == 0
         };
-        self.ended.retain(|_, ended| !over(&mut ended.ms));
+        self.ended.retain(|_, ended| !over(&mut ended.ns));
         let expired: Vec<String> =
-            self.open.iter_mut().filter_map(|(id, open)| over(&mut open.ms).then(|| id.clone())).collect();
+            self.open.iter_mut().filter_map(|(id, open)| over(&mut open.ns).then(|| id.clone())).collect();
         for id in expired {
             self.end(&id, Settled::Expired);
         }
+    }
+
+    /// There is room for one more; if need be those that ended longest ago are forgotten.
+    fn has_room(&mut self) -> bool {
+        if self.open.len() + self.ended.len() >= RESERVATIONS_MAX {
+            let forgettable = nanos(REMEMBER - REMEMBER_AT_LEAST);
+            self.ended.retain(|_, ended| ended.ns > forgettable);
+        }
+        self.open.len() + self.ended.len() < RESERVATIONS_MAX
     }
 
     /// Ends a reservation; the first end counts.
@@ -104,7 +118,7 @@ impl Note {
         if how != Settled::Confirmed {
             self.left = self.left.saturating_add(open.count);
         }
-        self.ended.insert(id.to_owned(), Ended { how, ms: millis(REMEMBER) });
+        self.ended.insert(id.to_owned(), Ended { how, ns: nanos(REMEMBER) });
         how
     }
 }
@@ -127,7 +141,7 @@ impl Stock {
 
     /// How many can be reserved now.
     pub async fn left(&self) -> Result<u32, StoreError> {
-        let noted = Noted { locks: &self.locks, name: &self.name };
+        let noted = self.noted()?;
         let Some((mut note, record)) = noted.read::<Note>().await? else { return Ok(0) };
         note.advance(KEEP.saturating_sub(record.left));
         Ok(note.left)
@@ -136,21 +150,21 @@ impl Stock {
     /// Takes so many out of the stock, for so long. `Ok(None)`: there are not so many left.
     pub async fn reserve(&self, count: u32, hold_for: Duration) -> Result<Option<Reservation>, StoreError> {
         if count == 0 {
-            return Err(refused(&Invalid::new("count", "0", "reserve at least one")));
+            return Err(refused(&Invalid::new("count", "0", "reserve at least one"), "reserve"));
         }
-        if millis(hold_for) == 0 || hold_for > KEEP {
+        if hold_for < Duration::from_millis(1) || hold_for > KEEP {
             let cure = "hold it for at least a millisecond and for ten years at most";
-            return Err(refused(&Invalid::new("hold_for", format!("{hold_for:?}"), cure)));
+            return Err(refused(&Invalid::new("hold_for", format!("{hold_for:?}"), cure), "reserve"));
         }
         let id = self.locks.new_id("reserve")?;
         let reserved = self.change(|note| {
-            if note.open.len() + note.ended.len() >= RESERVATIONS_MAX {
+            if !note.has_room() {
                 return Err(full());
             }
             let enough = note.left >= count;
             if enough {
                 note.left -= count;
-                note.open.insert(id.clone(), Open { count, ms: millis(hold_for) });
+                note.open.insert(id.clone(), Open { count, ns: nanos(hold_for) });
             }
             Ok(enough)
         });
@@ -168,8 +182,13 @@ impl Stock {
         self.change(|note| note.end(reservation, Settled::Cancelled)).await
     }
 
+    fn noted(&self) -> Result<Noted<'_>, StoreError> {
+        Noted::new(&self.locks, &self.name, "item").map_err(|bad| refused(&bad, "stock"))
+    }
+
     /// Reads, changes and writes, as nobody else does at the same time.
     async fn change<T>(&self, change: impl FnOnce(&mut Note) -> T) -> Result<T, StoreError> {
+        self.noted()?;
         let lock = self.locks.lock(&*self.name).wait_at_most(self.wait);
         let guard = lock.acquire().await.map_err(not_locked)?;
         let changed = self.change_as(&guard, change).await;
@@ -181,7 +200,7 @@ impl Stock {
     }
 
     async fn change_as<T>(&self, guard: &Guard, change: impl FnOnce(&mut Note) -> T) -> Result<T, FenceError> {
-        let noted = Noted { locks: &self.locks, name: &self.name };
+        let noted = self.noted()?;
         let mut note = match noted.seal::<Note>(guard.token()).await? {
             Some((mut note, record)) => {
                 note.advance(KEEP.saturating_sub(record.left));
@@ -195,23 +214,47 @@ impl Stock {
     }
 }
 
-fn millis(span: Duration) -> u64 {
-    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+fn nanos(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn full() -> StoreError {
     let message =
-        format!("{RESERVATIONS_MAX} reservations of this item are open or ended lately; divide it into several");
+        format!("{RESERVATIONS_MAX} reservations of this item are open or ended just now; divide it into several");
     StoreError::new(StoreErrorKind::Unsupported, "reserve", message)
 }
 
 fn not_locked(error: AcquireError) -> StoreError {
     match error {
         AcquireError::Store(error) => error,
+        AcquireError::Invalid(invalid) => refused(&invalid, "stock"),
         other => StoreError::new(StoreErrorKind::TooSlow, "acquire", other.to_string()),
     }
 }
 
-fn refused(invalid: &Invalid) -> StoreError {
-    StoreError::new(StoreErrorKind::Misconfigured, "reserve", invalid.to_string())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended(many: usize, ago: Duration) -> Note {
+        let ended = |number| (format!("{number:0>40}"), Ended { how: Settled::Confirmed, ns: nanos(REMEMBER - ago) });
+        Note { ended: (0..many).map(ended).collect(), ..Note::default() }
+    }
+
+    #[test]
+    fn a_full_stock_forgets_what_ended_a_while_ago_and_nothing_else() {
+        assert!(ended(RESERVATIONS_MAX - 1, Duration::ZERO).has_room());
+        let mut lately = ended(RESERVATIONS_MAX, REMEMBER_AT_LEAST - Duration::from_nanos(1));
+        assert!(!lately.has_room() && lately.ended.len() == RESERVATIONS_MAX);
+        let mut long_ago = ended(RESERVATIONS_MAX, REMEMBER_AT_LEAST);
+        assert!(long_ago.has_room() && long_ago.ended.is_empty());
+    }
+
+    #[test]
+    fn a_full_stock_fits_into_a_record() {
+        let open = |number| (format!("{number:0>40}"), Open { count: u32::MAX, ns: nanos(KEEP) });
+        let note = Note { left: u32::MAX, open: (0..RESERVATIONS_MAX).map(open).collect(), ..Note::default() };
+        let bytes = serde_json::to_vec(&note).expect("JSON");
+        assert!(bytes.len() <= 512 * 1024, "{} bytes", bytes.len());
+    }
 }

@@ -1,0 +1,208 @@
+//! `fencepost once`: a command that runs once per window of time in the whole cluster.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::future::{pending, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::{Duration, Instant, SystemTime};
+
+use fencepost::config::{Setting, Source};
+use fencepost::{Blocking, Guard, Locks, OncePerWindow, Ran, RunError, Window, WindowState};
+use serde::Serialize;
+
+use super::run::{Session, expires_at, margin, reported};
+use super::state::{HolderData, or_dash, span};
+use crate::args::{Once, Run};
+use crate::child::End;
+use crate::exit_code::ExitCode;
+use crate::failure::Failure;
+use crate::held::Told;
+use crate::report::Outcome;
+use crate::settings::{Settings, checked_name};
+
+/// How long the release may take of a run that is not done.
+const GIVE_BACK_MAX: Duration = Duration::from_secs(2);
+
+pub(crate) fn once(arguments: Once, mut settings: Settings) -> Result<ExitCode, Failure> {
+    checked_name(&arguments.name)?;
+    checked_name(&format!("cron/{}", arguments.name))?;
+    named_store(&settings)?;
+    if arguments.status {
+        return status(&arguments.name, &settings);
+    }
+    if let Some(ttl) = arguments.ttl {
+        settings.config.ttl = Setting::by_flag(ttl, "--ttl");
+    }
+    let Once { every, window, at_least, at_most, ttl, kill_after, conflict_exit_code, report, name, command, .. } =
+        arguments;
+    let run = Run { ttl, kill_after, conflict_exit_code, ..Run::of(name.clone(), command) };
+    let window = every.map(Window::Every).or(window.map(Window::Named)).unwrap_or(Window::Named(String::new()));
+    reported(report.as_deref(), &format!("cron/{name}"), &settings, |record| {
+        let session = Session::open(&run, None, &settings, record)?;
+        // One time for the schedule and for what the command is told.
+        let mut job = job(&session.locks, &name, window).at(SystemTime::now());
+        let ttl = settings.config.ttl.value;
+        job = job.ttl(ttl).loss_margin(margin(&run, ttl)).at_least_for(at_least.unwrap_or_default());
+        if let Some(most) = at_most {
+            job = job.at_most_for(most);
+        }
+        session.run_once(&job)
+    })
+}
+
+fn job(locks: &Locks, name: &str, window: Window) -> OncePerWindow {
+    locks.once_per_window(name, window)
+}
+
+/// A store that somebody chose: the default is a file of this user on this machine.
+fn named_store(settings: &Settings) -> Result<(), Failure> {
+    if settings.config.store.source != Source::Default {
+        return Ok(());
+    }
+    let why = "once needs a store that all servers share: with a file per machine each of them would run the job. Name it \
+               by --store, FENCEPOST_STORE or fencepost.toml, such as redis://HOST:PORT; for one machine, sqlite:PATH";
+    Err(Failure::new(ExitCode::CONFIGURATION, why))
+}
+
+/// A run that came to an end, but not to a good one.
+struct Failed(ExitCode);
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "exit code {}", self.0.0)
+    }
+}
+
+impl Session<'_> {
+    fn run_once(mut self, job: &OncePerWindow) -> Result<ExitCode, Failure> {
+        let name = self.arguments.name.clone();
+        let asked = Instant::now();
+        // Why the window is not done, although nothing was lost.
+        let undone = RefCell::new(None);
+        let outcome = {
+            let session = &mut self;
+            let mut running = pin!(job.run(async |guard| {
+                session.record.waited(asked.elapsed());
+                let undo = match session.run_window(guard, job) {
+                    Ok(End { lost: Some(_), .. }) => None,
+                    Ok(End { code, interrupted: true, .. }) if code != ExitCode::DONE => Some(Ok(code)),
+                    Ok(End { code: ExitCode::DONE, .. }) => return Ok(()),
+                    Ok(End { code, .. }) => return Err(Failed(code)),
+                    Err(failure) => Some(Err(failure)),
+                };
+                *undone.borrow_mut() = undo;
+                // The recipe asks by itself whether the lock was lost, and notes nothing until this returns.
+                pending().await
+            }));
+            let ending = poll_fn(|context| match running.as_mut().poll(context) {
+                Poll::Pending if undone.borrow().is_none() => Poll::Pending,
+                polled => Poll::Ready(polled),
+            });
+            match ending.block() {
+                Poll::Ready(outcome) => Some(outcome),
+                Poll::Pending => None,
+            }
+        };
+        let Some(outcome) = outcome else {
+            let _ = self.locks.shutdown(GIVE_BACK_MAX).block();
+            let undone = undone.into_inner().unwrap_or(Ok(ExitCode::OURS));
+            self.record.outcome = if undone.is_ok() { Outcome::Interrupted } else { Outcome::Failed };
+            return undone;
+        };
+        match outcome {
+            Ok(Some(())) => {
+                self.record.outcome = Outcome::Ran;
+                Ok(ExitCode::DONE)
+            }
+            Ok(None) => {
+                self.record.outcome = Outcome::Skipped;
+                self.settings.output.detail(|| format!("{name}: somebody else ran this window, or runs it"));
+                Ok(ExitCode(self.arguments.conflict_exit_code))
+            }
+            Err(RunError::Work(Failed(code))) => {
+                self.record.outcome = Outcome::Ran;
+                Ok(code)
+            }
+            Err(RunError::Lost(lost)) => {
+                self.record.lost(lost.reason);
+                let what = format!("{name} was lost, the command was ended: {}", lost.reason);
+                Err(Failure::new(ExitCode::LOST, what))
+            }
+            Err(RunError::Acquire(error)) => Err(self.not_obtained(error)),
+            Err(error) => {
+                self.record.outcome = Outcome::StoreError;
+                let what = format!("{name} ran, but somebody may run it again: {error}");
+                Err(Failure::new(ExitCode::STORE, what))
+            }
+        }
+    }
+
+    /// The command, while the window is ours. Nothing else happens on this thread meanwhile: the supervisor hears of loss.
+    fn run_window(&mut self, guard: &Guard, job: &OncePerWindow) -> Result<End, Failure> {
+        let (token, name) = (guard.token().to_string(), guard.name().to_owned());
+        self.settings.output.detail(|| format!("acquired {name}, token {token}"));
+        self.record.token = Some(token.clone());
+        let (owner, window) = (Some(guard.expose_owner()), Some(text_of(&job.which())));
+        let told = Told { name, token, owner, expires_at: expires_at(guard.remaining()), slot: None, window };
+        let held = Instant::now();
+        let end = self.run_command(&told, &|| guard.ensure_held().map_err(|lost| lost.reason));
+        self.record.held(held.elapsed());
+        end
+    }
+}
+
+#[derive(Serialize)]
+struct StatusData<'a> {
+    name: &'a str,
+    last_run: Option<String>,
+    last_window: Option<String>,
+    /// `done`, `failed`, or nothing yet.
+    outcome: Option<&'static str>,
+    error: Option<&'a str>,
+    running: Option<HolderData>,
+    next: Option<String>,
+}
+
+fn status(name: &str, settings: &Settings) -> Result<ExitCode, Failure> {
+    let state = job(&settings.open()?, name, Window::Named(String::new())).inspect().block()?;
+    let data = StatusData {
+        name,
+        last_run: state.last_run.map(date),
+        last_window: state.last_window.as_ref().map(text_of),
+        outcome: state.last_run.map(|_| if state.failed.is_some() { "failed" } else { "done" }),
+        error: state.failed.as_deref(),
+        running: state.running.as_ref().map(HolderData::from),
+        next: state.next.map(date),
+    };
+    settings.output.answer(&data, || text(&data, &state))?;
+    Ok(ExitCode::DONE)
+}
+
+fn text(data: &StatusData<'_>, state: &WindowState) -> String {
+    let last = match (&data.last_run, &data.last_window) {
+        (Some(run), Some(window)) => {
+            let how = data.error.map_or("done".to_owned(), |error| format!("failed: {error}"));
+            format!("last run {run}, window {window}, {how}")
+        }
+        _ => "has not run yet".to_owned(),
+    };
+    let running = state
+        .running
+        .as_ref()
+        .map(|holder| format!("\nruns now at {}, for {}", holder.label, or_dash(holder.held_for, span)));
+    let next = data.next.as_ref().map(|next| format!("\nnext window {next}"));
+    format!("{}: {last}{}{}", data.name, running.unwrap_or_default(), next.unwrap_or_default())
+}
+
+fn text_of(window: &Ran) -> String {
+    match window {
+        Ran::Since(began) => date(*began),
+        Ran::Named(name) => name.clone(),
+    }
+}
+
+/// To the second, or to the millisecond if there are some.
+fn date(time: SystemTime) -> String {
+    humantime::format_rfc3339(time).to_string()
+}

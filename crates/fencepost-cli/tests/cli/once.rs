@@ -1,0 +1,198 @@
+//! `once`: one run per window.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use fencepost_testkit::preload::Clocks;
+use fencepost_testkit::redis::Redis;
+use fencepost_testkit::wait;
+use nix::sys::signal::Signal;
+
+use crate::support::{HOLD, Invocation, Place};
+
+const SAY: [&str; 3] = ["sh", "-c", "echo ran $FENCEPOST_LOCK in $FENCEPOST_WINDOW with ${FENCEPOST_TOKEN:+a} token"];
+/// A century: no test sees its end.
+const EVERY: [&str; 2] = ["--every", "36500d"];
+
+/// `fencepost once job [flags] -- COMMAND`; exits with 7 if somebody else ran it.
+fn once(place: &Place, flags: &[&str], command: &[&str]) -> Invocation {
+    place.fencepost([&["once", "job", "-E", "7"], flags, &["--"], command].concat())
+}
+
+#[test]
+fn of_all_who_call_in_a_window_one_runs() {
+    let place = Place::new();
+    let ran = once(&place, &EVERY, &SAY).end().with_code(0);
+    assert_eq!(ran.stdout, "ran cron/job in 1970-01-01T00:00:00Z with a token\n");
+    for flags in [&EVERY[..], &["--every", "36500d", "--report", "out.json"]] {
+        let skipped = once(&place, flags, &SAY).end().with_code(7);
+        assert_eq!((&*skipped.stdout, &*skipped.stderr), ("", ""));
+    }
+    assert!(place.read("out.json").contains(r#""outcome":"skipped""#));
+    let told_nothing = place.fencepost([&["once", "job"], &EVERY[..], &["--"], &SAY].concat());
+    assert_eq!(told_nothing.end().with_code(0).stdout, "", "somebody else did it");
+    let named = |key: &str| once(&place, &["--window", key], &SAY).end();
+    assert_eq!(named("2026-11-15T02").with_code(0).stdout, "ran cron/job in 2026-11-15T02 with a token\n");
+    named("2026-11-15T02").with_code(7);
+    named("2026-11-15T03").with_code(0);
+}
+
+#[test]
+fn whoever_calls_while_it_runs_skips_and_all_can_see_it() {
+    let place = Place::new();
+    let status = || place.json(&["once", "--status", "job"]);
+    assert_eq!((&status()["outcome"], &status()["running"]), (&().into(), &().into()));
+    let said = place.fencepost(["once", "--status", "job"]).end().with_code(0).stdout;
+    assert_eq!(said, "job: has not run yet\n");
+    let running = once(&place, &EVERY, &HOLD).start_until_it_says("held");
+    once(&place, &EVERY, &SAY).end().with_code(7);
+    assert!(status()["running"]["label"].is_string(), "{}", status());
+    running.let_go().with_code(0);
+    let state = status();
+    assert_eq!((&state["outcome"], &state["running"]), (&"done".into(), &().into()));
+    assert_eq!((&state["last_window"], &state["error"]), (&"1970-01-01T00:00:00Z".into(), &().into()));
+    assert_eq!(state["next"], "2069-12-07T00:00:00Z");
+    let said = place.fencepost(["once", "--status", "job"]).end().with_code(0).stdout;
+    assert!(said.contains("window 1970-01-01T00:00:00Z, done\nnext window 2069-12-07"), "{said}");
+}
+
+#[test]
+fn a_failed_run_is_done_with_its_own_code() {
+    let place = Place::new();
+    once(&place, &EVERY, &["sh", "-c", "exit 3"]).end().with_code(3);
+    once(&place, &EVERY, &SAY).end().with_code(7);
+    let state = place.json(&["once", "--status", "job"]);
+    assert_eq!((&state["outcome"], &state["error"]), (&"failed".into(), &"exit code 3".into()));
+}
+
+#[test]
+fn a_window_whose_runner_was_killed_is_run_by_another() {
+    let place = Place::new();
+    let flags = ["--every", "36500d", "--ttl", "1s"];
+    let running = once(&place, &flags, &HOLD).start_until_it_says("held");
+    once(&place, &flags, &SAY).end().with_code(7);
+    running.signal(Signal::SIGKILL);
+    running.end().with_code(-9);
+    wait::until("the lease is over", || match once(&place, &flags, &SAY).end() {
+        done if done.code == 7 => false,
+        done => done.with_code(0).stdout.starts_with("ran"),
+    });
+    once(&place, &flags, &SAY).end().with_code(7);
+}
+
+#[test]
+fn a_run_that_was_told_to_end_is_not_done() {
+    let place = Place::new();
+    let running = once(&place, &EVERY, &HOLD).start_until_it_says("held");
+    running.signal(Signal::SIGTERM);
+    running.end().with_code(128 + 15);
+    assert!(place.is_free("cron/job"), "released");
+    once(&place, &EVERY, &SAY).end().with_code(0);
+}
+
+#[test]
+fn a_run_is_ended_after_its_most_and_rests_for_its_least() {
+    let place = Place::new();
+    let flags = ["--every", "36500d", "--at-most", "200ms"];
+    once(&place, &flags, &HOLD).start_until_it_says("held").end().with_code(80).saying("hold limit");
+    once(&place, &flags, &SAY).end().with_code(7);
+    let state = place.json(&["once", "--status", "job"]);
+    assert_eq!((&state["outcome"], &state["error"]), (&"failed".into(), &"stopped after 200ms".into()));
+
+    let place = Place::new();
+    let flags = ["--every", "1ms", "--at-least", "1h"];
+    once(&place, &flags, &SAY).end().with_code(0);
+    once(&place, &flags, &SAY).end().with_code(7);
+}
+
+#[test]
+fn a_run_whose_lock_was_taken_away_is_ended_and_not_done() {
+    let place = Place::new();
+    let running = once(&place, &["--every", "36500d", "--ttl", "3s"], &HOLD).start_until_it_says("held");
+    place.fencepost(["release", "cron/job", "--force"]).end().with_code(0);
+    running.end().with_code(80).saying("released by force");
+    once(&place, &EVERY, &SAY).end().with_code(0);
+}
+
+#[test]
+fn a_store_that_nobody_named_is_refused() {
+    let place = Place::new();
+    for arguments in [&["once", "job", "--every", "1d", "--", "true"][..], &["once", "--status", "job"]] {
+        let refused = place.fencepost(arguments).unset("FENCEPOST_STORE").end().with_code(78);
+        assert!(refused.stderr.contains("all servers share") && refused.stderr.contains("--store"), "{refused:?}");
+    }
+    let named = format!("sqlite:{}", place.path("shared.db").display());
+    let arguments = ["--store", &named, "once", "job", "--every", "36500d", "--", "true"];
+    place.fencepost(arguments).unset("FENCEPOST_STORE").end().with_code(0);
+    place.write("config/fencepost/fencepost.toml", &format!("store = '{named}'\n"));
+    place.fencepost(["once", "--status", "job"]).unset("FENCEPOST_STORE").end().with_code(0);
+}
+
+#[test]
+fn bad_windows_and_names_are_refused_with_a_cure() {
+    let place = Place::new();
+    let long = "x".repeat(251);
+    for (arguments, words) in [
+        (&["once", "job", "--", "true"][..], "--every"),
+        (&["once", "job", "--every", "1d", "--window", "x", "--", "true"], "cannot be used with"),
+        (&["once", "--status", "job", "--", "true"], "cannot be used with"),
+        (&["once", "job", "--every", "1d"], "CMD"),
+        (&["once", "job", "--every", "0s", "--", "true"], "at least a millisecond"),
+        (&["once", "job", "--window", "", "--", "true"], "1 to 255"),
+        (&["once", "job", "--every", "1d", "--at-most", "0s", "--", "true"], "--at-most"),
+        (&["once", "job", "--every", "1d", "--at-least", "20000d", "--", "true"], "--at-least"),
+        (&["once", "", "--every", "1d", "--", "true"], "name"),
+        (&["once", &long, "--every", "1d", "--", "true"], "name"),
+        (&["once", "--status", &long], "name"),
+    ] {
+        place.fencepost(arguments).end().with_code(2).saying(words);
+    }
+}
+
+/// Servers whose clocks are up to 5 s apart call it in the same second, just when a window begins by the middle one. With
+/// `FENCEPOST_LONG` 50 of them, for 20 windows.
+#[test]
+fn servers_whose_clocks_differ_run_each_window_once() {
+    let (per_clock, windows) = if std::env::var_os("FENCEPOST_LONG").is_some() { (10, 20) } else { (2, 4) };
+    let (place, server) = (Place::new(), Redis::new().start());
+    let store = format!("redis://{}", server.address());
+    let clocks: Vec<(Clocks, i64)> = [-2500, -1250, 0, 1250, 2500].map(|apart| (Clocks::new(), apart)).into();
+    let hour = Duration::from_secs(3600);
+    let now = || SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+    let first = Duration::from_secs(now().as_secs() / 3600 * 3600) + hour;
+    let call = || {
+        let command = ["once", "job", "--every", "1h", "--", "sh", "-c", "echo $FENCEPOST_WINDOW >> ran"];
+        place.fencepost(command).set("FENCEPOST_STORE", &store)
+    };
+    // The hour before: else a slow clock might run it while all others try the next one.
+    call().end().with_code(0);
+    let begins: Vec<Duration> = (0..windows).map(|window| first + window * hour).collect();
+    for begin in &begins {
+        for (clock, apart) in &clocks {
+            let ahead = begin.as_millis() as i64 - now().as_millis() as i64 + apart;
+            match u64::try_from(ahead) {
+                Ok(ahead) => clock.wall_ahead(Duration::from_millis(ahead)),
+                Err(_) => clock.wall_behind(Duration::from_millis(ahead.unsigned_abs())),
+            }
+        }
+        let all = clocks.iter().flat_map(|(clock, _)| std::iter::repeat_n(clock, per_clock));
+        let all = all.map(|clock| {
+            let mut call = call();
+            for (name, value) in clock.environment() {
+                call = call.set(name, value.to_str().expect("a plain path"));
+            }
+            call.start()
+        });
+        for call in all.collect::<Vec<_>>() {
+            call.end().with_code(0);
+        }
+    }
+    let mut runs = BTreeMap::<String, usize>::new();
+    place.read("ran").lines().for_each(|window| *runs.entry(window.to_owned()).or_default() += 1);
+    for begin in begins {
+        let window = humantime::format_rfc3339(UNIX_EPOCH + begin).to_string();
+        assert_eq!(runs.remove(&window), Some(1), "{window}");
+    }
+    // Only the hour before is left.
+    assert!(runs.len() <= 1 && runs.values().all(|&times| times == 1), "{runs:?}");
+}
