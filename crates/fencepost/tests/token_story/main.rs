@@ -82,4 +82,4 @@ macro_rules! stories {
     )+};
 }
 
-stories!(etcd, postgres, mysql, sqlite, redis, file, http, postgres_column, mysql_column, redis_hash);
+stories!(etcd, zookeeper, postgres, mysql, sqlite, redis, file, http, postgres_column, mysql_column, redis_hash);

@@ -10,6 +10,7 @@ use fencepost_testkit::etcd::Etcd;
 use fencepost_testkit::mariadb::MariaDb;
 use fencepost_testkit::postgres::Postgres;
 use fencepost_testkit::redis::Redis;
+use fencepost_testkit::zookeeper::ZooKeeper;
 use mysql_async::prelude::Queryable;
 
 #[path = "service.rs"]
@@ -41,6 +42,14 @@ impl Resource {
         let server = Etcd::new().start();
         let store = format!("etcd://{}", server.address());
         Self::new("etcd", store.clone(), store, vec![Box::new(server)])
+    }
+
+    pub(crate) fn zookeeper() -> Self {
+        let server = ZooKeeper::new().start();
+        let store = format!("zk://{}", server.address());
+        let made = zookeeper(&store).commit(&fence::zookeeper::Transaction::new().create("/thing", "empty")).block();
+        assert!(made.expect("the server is up"));
+        Self::new("zookeeper", store.clone(), store, vec![Box::new(server)])
     }
 
     pub(crate) fn postgres() -> Self {
@@ -125,6 +134,11 @@ impl Resource {
                 let write = if checked { write.checked("thing", token) } else { write };
                 stale(etcd(&self.address).commit(&write).block().map(|written| assert!(written)))
             }
+            "zookeeper" => {
+                let write = fence::zookeeper::Transaction::new().set("/thing", value);
+                let write = if checked { write.checked("thing", token) } else { write };
+                stale(zookeeper(&self.address).commit(&write).block().map(|written| assert!(written)))
+            }
             "postgres" | "postgres_column" => in_postgres(&self.address, async |client| {
                 let transaction = client.transaction().await.expect("begun");
                 if checked && self.kind == "postgres" {
@@ -194,6 +208,10 @@ impl Resource {
                 let value = etcd(&self.address).get("thing").block().expect("read");
                 String::from_utf8(value.unwrap_or_default()).expect("text")
             }
+            "zookeeper" => {
+                let value = zookeeper(&self.address).get("/thing").block().expect("read");
+                String::from_utf8(value.unwrap_or_default()).expect("text")
+            }
             "redis" => self.ask_redis(&["GET", "thing"]),
             "redis_hash" => self.ask_redis(&["HGET", "thing", "value"]),
             "file" => std::fs::read_to_string(&self.address).expect("read"),
@@ -249,6 +267,10 @@ fn embedded() -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let store = format!("sqlite:{}", folder.path().join("locks.db").display());
     (folder, store)
+}
+
+fn zookeeper(url: &str) -> fence::zookeeper::Client {
+    fence::zookeeper::Client::connect(url).block().expect("the server is up")
 }
 
 fn etcd(url: &str) -> fence::etcd::Client {
