@@ -67,7 +67,13 @@ impl MySql {
             sets(&mut link, &format!("CREATE DATABASE IF NOT EXISTS {schema}")).await?;
         }
         // Tables are made one by one here, outside any transaction: only one program at a time does.
-        sets(&mut link, "SELECT GET_LOCK('fencepost schema', 30)").await?;
+        let locked = sets(&mut link, "SELECT GET_LOCK('fencepost schema', 30)").await?;
+        if locked.first().and_then(|rows| rows.first()).and_then(|row| row.get::<Option<i64>, _>(0)).flatten()
+            != Some(1)
+        {
+            let what = "another program has been making the tables for 30 s";
+            return Err(Failure::new(StoreErrorKind::TooSlow, what, "wait for it, and try again"));
+        }
         let version = match sets(&mut link, &self.statements.version()).await {
             Ok(found) => found.first().and_then(|rows| rows.first()).and_then(|row| row.get(0)),
             Err(missing) if missing.kind == StoreErrorKind::Misconfigured => None,

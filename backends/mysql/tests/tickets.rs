@@ -9,6 +9,7 @@ use common::Place;
 use fencepost_core::fence::{RowLock, RowLockError};
 use fencepost_mysql::fence::lock_rows;
 use fencepost_testkit::sql::SqlPlace;
+use fencepost_testkit::wait::PATIENCE;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts, OptsBuilder, TxOpts};
 use tokio::sync::Barrier;
@@ -162,7 +163,7 @@ fn whoever_skips_locked_rows_works_beside_all_others() {
             all.spawn(async move {
                 let mut transaction = begin(&mut conn).await;
                 let rows = lock_rows(&mut transaction, &free_ticket()).await.expect("one for each");
-                all_busy.wait().await;
+                tokio::time::timeout(PATIENCE, all_busy.wait()).await.expect("all have one");
                 transaction.commit().await.expect("committed");
                 rows[0].get::<i64, _>("id").expect("a column")
             });

@@ -83,7 +83,7 @@ impl Postgres {
     /// Creates the tables, or brings them up to our version.
     pub(crate) async fn ensure_schema(&self) -> Result<(), Failure> {
         let link = self.open().await?;
-        link.batch("BEGIN").await?;
+        link.batch("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE").await?;
         link.rows(MIGRATION, &[]).await?;
         if let Some(schema) = self.settings.tables.schema() {
             link.batch(&format!("CREATE SCHEMA IF NOT EXISTS {schema}")).await?;
@@ -282,8 +282,10 @@ impl Database for Postgres {
                 read
             }
         };
-        let now_us = now?.first().map_or(0, |row| row.get(0));
-        let kept = rows?.first().and_then(|row| {
+        // After a statement that failed, all others fail: the first is the one to tell of.
+        let (rows, now) = (rows?, now?);
+        let now_us = now.first().map_or(0, |row| row.get(0));
+        let kept = rows.first().and_then(|row| {
             let token = |column: usize| FencingToken::from_number(u64::try_from(row.get::<_, i64>(column)).ok()?);
             Some(Kept { token: token(0)?, until: token(1)?, value: row.get(2), value_until: token(3)? })
         });

@@ -97,7 +97,8 @@ impl Statements {
             record: fill(RECORD),
             lock_record: fill(&format!("{RECORD} FOR UPDATE")),
             make_record: fill(
-                "INSERT INTO {records} (name, token, until, value_until) VALUES ($1, 0, 0, 0) ON CONFLICT (name) DO NOTHING",
+                "INSERT INTO {records} AS kept (name, token, until, value_until) VALUES ($1, 0, 0, 0) \
+                 ON CONFLICT (name) DO UPDATE SET token = kept.token",
             ),
             put_record: fill(
                 "UPDATE {records} SET token = $2, until = $3, value = $4, value_until = $5 WHERE name = $1",

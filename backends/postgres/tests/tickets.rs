@@ -9,6 +9,7 @@ use common::Place;
 use fencepost_core::fence::{RowLock, RowLockError};
 use fencepost_postgres::fence::lock_rows;
 use fencepost_testkit::sql::SqlPlace;
+use fencepost_testkit::wait::PATIENCE;
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 use tokio_postgres::{Client, NoTls};
@@ -158,7 +159,7 @@ fn whoever_skips_locked_rows_works_beside_all_others() {
             all.spawn(async move {
                 let transaction = client.transaction().await.expect("begun");
                 let rows = lock_rows(&transaction, &free_ticket()).await.expect("one for each");
-                all_busy.wait().await;
+                tokio::time::timeout(PATIENCE, all_busy.wait()).await.expect("all have one");
                 transaction.commit().await.expect("committed");
                 rows[0].get::<_, i64>("id")
             });

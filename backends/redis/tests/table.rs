@@ -71,7 +71,7 @@ impl Play {
     fn new(layout: Layout, seed: u64, clock: &Clock) -> Self {
         let mut dice = Dice::new(seed);
         let name = LockName::new(format!("play {seed}")).expect("valid");
-        let base = FencingToken::at(clock.wall()).plus(Duration::from_secs(2));
+        let base = FencingToken::at(clock.wall()).plus(Duration::from_secs(5));
         let claims = (0..4).map(|number| {
             // Some leave it to the node, and come behind all that are there.
             let ticket = dice.per_mille(600).then(|| base.offset(dice.below(5)));

@@ -3,11 +3,11 @@
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use fencepost_core::store::{
-    Answer, Claim, Clock, Deed, Event, LockName, Moment, Owner, Reply, Step, StoreErrorKind, Then, Trouble,
+    Answer, Claim, Clock, Event, LockName, Moment, Owner, Reply, Step, StoreErrorKind, Then, Trouble,
 };
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -70,6 +70,8 @@ pub(crate) struct Engine {
     pub(crate) ends: Ends,
     pub(crate) clock: Clock,
     pub(crate) done: Notify,
+    /// How far the servers' clock is ahead of ours, once it was measured.
+    pub(crate) ahead_ms: OnceLock<i64>,
     mine: Mutex<HashMap<Owner, Mine>>,
     listeners: Mutex<HashMap<Owner, (Arc<Claim>, Reply)>>,
     lanes: Mutex<HashMap<Lane, VecDeque<Work>>>,
@@ -87,6 +89,7 @@ impl Engine {
             ends: Ends::default(),
             clock,
             done: Notify::new(),
+            ahead_ms: OnceLock::new(),
             mine: Mutex::default(),
             listeners: Mutex::default(),
             lanes: Mutex::default(),
@@ -97,22 +100,26 @@ impl Engine {
 
     /// Which lane a step belongs to.
     pub(crate) fn lane(&self, step: &Step) -> Lane {
-        match step.name() {
-            Some(name) if !only_reads(step) => Lane::Lock(name.clone()),
-            _ => Lane::Reads(self.reads.fetch_add(1, Ordering::Relaxed)),
+        match step.claim() {
+            Some(claim) => Lane::Lock(claim.name.clone()),
+            // What is about no claim of ours holds no renewal up.
+            None => Lane::Reads(self.reads.fetch_add(1, Ordering::Relaxed)),
         }
     }
 
     /// Takes a step. `true`: nobody works on its lane, and somebody has to ([`Engine::work`]).
     pub(crate) fn put(&self, lane: &Lane, work: Work) -> bool {
-        if self.waiting.fetch_add(1, Ordering::SeqCst) >= STEPS_MAX {
-            self.waiting.fetch_sub(1, Ordering::SeqCst);
-            if let Work::Step(job) = work {
+        let waiting = self.waiting.fetch_add(1, Ordering::SeqCst);
+        let work = match work {
+            Work::Step(job) if waiting >= STEPS_MAX => {
+                self.waiting.fetch_sub(1, Ordering::SeqCst);
                 let message = format!("{STEPS_MAX} steps wait for the servers already; try again later");
                 job.answer(Err(Trouble::new(StoreErrorKind::TooSlow, message)));
+                return false;
             }
-            return false;
-        }
+            // What a claim has to do by itself is never left out.
+            work => work,
+        };
         let mut lanes = lock(&self.lanes);
         match lanes.get_mut(lane) {
             Some(all) => {
@@ -303,20 +310,16 @@ impl Engine {
     }
 
     fn keep_mine(&self, mut mine: Mine) {
-        if mine.is_over() {
-            return;
-        }
         let owner = mine.claim.owner;
+        if mine.is_over() {
+            return self.watches.forget(&owner);
+        }
         if !mine.scheduled {
             mine.scheduled = true;
             self.ends.add(mine.ends, mine.claim.name.clone(), owner);
         }
         lock(&self.mine).insert(owner, mine);
     }
-}
-
-fn only_reads(step: &Step) -> bool {
-    matches!(step, Step::Inspect { .. } | Step::List { .. } | Step::Record { deed: Deed::Read, .. })
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

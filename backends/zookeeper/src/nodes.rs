@@ -233,9 +233,10 @@ impl Card {
     }
 }
 
-/// What is remembered of a lock, in its node.
+/// What is remembered of a lock, in its node. One that was made by us has at least an empty one: what has another text, or
+/// none, is somebody else's.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub(crate) struct Memory {
     /// The last token that was given up.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -243,11 +244,22 @@ pub(crate) struct Memory {
     /// Who was thrown out, the newest last.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     revoked: Vec<String>,
+    /// Somebody else has written there: it is not written over.
+    #[serde(skip)]
+    pub(crate) is_foreign: bool,
 }
 
 impl Memory {
     pub(crate) fn read(data: &[u8]) -> Self {
-        serde_json::from_slice(data).unwrap_or_default()
+        match serde_json::from_slice(data) {
+            Ok(memory) => memory,
+            Err(_) => Self { is_foreign: !data.is_empty(), ..Self::default() },
+        }
+    }
+
+    /// Whether the node of a lock was made by us, and may go.
+    pub(crate) fn is_ours(data: &[u8]) -> bool {
+        serde_json::from_slice::<Self>(data).is_ok()
     }
 
     pub(crate) fn write(&self) -> Vec<u8> {
@@ -395,6 +407,8 @@ mod tests {
             memory = memory.without(&Node::read(&format!("_c_{}-lock-0000000001", uuid(&other))).expect("ours"));
         }
         assert!(!memory.has_thrown_out(&owner));
-        assert_eq!(Memory::read(b"not ours"), Memory::default());
+        assert!(Memory::read(b"not ours").is_foreign && Memory::read(br#"{"a":1}"#).is_foreign);
+        assert_eq!(Memory::read(b""), Memory::default());
+        assert!(Memory::is_ours(b"{}") && !Memory::is_ours(b"") && !Memory::is_ours(br#"{"a":1}"#));
     }
 }

@@ -29,6 +29,8 @@ const PATIENCE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_s
 const IDLE_MIN: Duration = Duration::from_millis(100);
 /// The pauses before a server is tried again grow from the first to the second.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(250));
+/// A connection that breaks sooner was hardly one.
+const SHORT_LIVED: Duration = Duration::from_secs(1);
 /// Nobody was reached for so many times the session's length, and so long: it counts as over.
 const FORGET_AFTER: (u32, Duration) = (4, Duration::from_secs(300));
 /// So much is read at once, if it is there.
@@ -251,7 +253,9 @@ enum End {
 
 impl Keeper {
     async fn run(mut self, mut line: Line) {
+        let mut pause = PAUSE.0;
         loop {
+            let since = Instant::now();
             let end = self.talk(&mut line).await;
             drop(line);
             self.lose_pending();
@@ -261,7 +265,9 @@ impl Keeper {
                 End::Expired => return self.expire(),
                 End::Done => return,
             }
-            line = match self.reconnect().await {
+            // A server that lets us in and hangs up is not asked without rest.
+            pause = if since.elapsed() < SHORT_LIVED { (pause * 2).min(PAUSE.1) } else { PAUSE.0 };
+            line = match self.reconnect(pause).await {
                 Some(line) => line,
                 None => return self.expire(),
             };
@@ -269,12 +275,17 @@ impl Keeper {
     }
 
     /// `None`: there is no such session any more, as far as anybody can tell.
-    async fn reconnect(&mut self) -> Option<Line> {
-        let (since, mut pause) = (Instant::now(), PAUSE.0);
+    async fn reconnect(&mut self, mut pause: Duration) -> Option<Line> {
+        let since = Instant::now();
+        if pause > PAUSE.0 {
+            sleep(pause).await;
+        }
         let forget = (self.timeout * FORGET_AFTER.0).max(FORGET_AFTER.1);
         loop {
             match self.road.connect().await {
-                Ok((line, _)) => return Some(line),
+                Ok((line, granted)) if granted >= self.timeout => return Some(line),
+                // Its session would end before our claims do.
+                Ok((_, granted)) => tracing::warn!(?granted, "a ZooKeeper server shortens the session; trying another"),
                 Err(Refusal::Expired) => return None,
                 Err(Refusal::Elsewhere(error)) => {
                     tracing::debug!(%error, "a ZooKeeper server cannot be reached");
@@ -390,7 +401,9 @@ impl Keeper {
             _ => {}
         }
         self.road.last_zxid.fetch_max(header.zxid, Ordering::SeqCst);
-        let Some(sent) = self.pending.pop_front().filter(|sent| sent.number == header.xid) else {
+        // One that is not the first stays there: whether that one has run is not known.
+        let in_turn = self.pending.front().is_some_and(|sent| sent.number == header.xid);
+        let Some(sent) = in_turn.then(|| self.pending.pop_front()).flatten() else {
             tracing::warn!("a ZooKeeper server answered out of turn");
             return Some(End::Broken);
         };

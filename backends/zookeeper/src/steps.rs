@@ -151,9 +151,10 @@ impl Engine {
 
     /// Makes the root, what is above it, and the node of a lock, as far as they are not there.
     async fn make_parents(&self, session: &Session, name: Option<&LockName>, limit: Instant) -> Result<(), Failure> {
-        let paths = self.paths.root_and_above().into_iter().chain(name.map(|name| self.paths.lock(name)));
-        let make = |path| session.send(Op::Create { path, data: Vec::new(), kind: Kind::Persistent });
-        let made: Vec<Pending> = paths.map(make).collect();
+        let make = |(path, data)| session.send(Op::Create { path, data, kind: Kind::Persistent });
+        let above = self.paths.root_and_above().into_iter().map(|path| (path, Vec::new()));
+        let lock = name.map(|name| (self.paths.lock(name), Memory::default().write()));
+        let made: Vec<Pending> = above.chain(lock).map(make).collect();
         let mut last = Ok(());
         for pending in made {
             last = pending.by(limit).await.map(drop);
@@ -322,10 +323,10 @@ impl Engine {
     ) -> Result<Option<Seen>, Failure> {
         let path = self.paths.claim(&claim.name, &node.name);
         self.watches.expect(claim, session.id, &path);
-        let pending = session.send(Op::Get { path: path.clone(), watch: true });
+        let pending = session.send(Op::Get { path, watch: true });
         let seen = self.read(pending, node, limit).await;
         if !matches!(seen, Ok(Some(_))) {
-            self.watches.forget(&claim.owner, session.id, &path);
+            self.watches.forget(&claim.owner);
         }
         seen
     }

@@ -13,13 +13,15 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::engine::{Engine, Work};
 use crate::error::{Failure, Sense};
-use crate::nodes::millis;
+use crate::nodes::{Memory, millis};
 use crate::wire::{Op, Said, Stat};
 
 /// A session that no claim uses is kept for so long.
 const SESSION_UNUSED: Duration = Duration::from_secs(60);
 /// How soon after connecting, and how often then, what is old is looked for. Commands in scripts do not live that long.
 const CLEAN_EVERY: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(3600));
+/// Never more often than that.
+const CLEAN_MIN: Duration = Duration::from_secs(1);
 /// So many nodes are looked at together.
 const TOGETHER: usize = 64;
 /// How long one look may take.
@@ -69,7 +71,7 @@ pub(crate) async fn end_what_is_over(engine: Arc<Engine>) {
 
 /// Cleans up now and then.
 pub(crate) async fn clean(engine: Arc<Engine>) {
-    let every = CLEAN_EVERY.1.min(engine.settings.remember.max(Duration::from_millis(100)));
+    let every = CLEAN_EVERY.1.min(engine.settings.remember.max(CLEAN_MIN));
     let mut due = Instant::now() + every.min(CLEAN_EVERY.0);
     loop {
         sleep(every.min(SESSION_UNUSED)).await;
@@ -87,14 +89,16 @@ impl Engine {
     /// Deletes the nodes of locks that nobody has used for long, and of records that are over. One that is used at this
     /// moment is made again by whoever uses it.
     pub(crate) async fn forget_old(&self, limit: Instant) -> Result<(), Failure> {
+        let session = self.sessions.any(limit).await?;
+        let wall = self.server_clock(&session, limit).await?;
         let remember = u64::try_from(self.settings.remember.as_millis()).unwrap_or(u64::MAX);
-        let old = millis(self.clock.wall()).saturating_sub(remember);
+        let old = millis(wall).saturating_sub(remember);
         // What is not ours is not ours to delete.
         let is_old_lock = |data: &[u8], stat: &Stat| {
-            (data.is_empty() || data.starts_with(b"{")) && u64::try_from(stat.mtime).is_ok_and(|changed| changed <= old)
+            Memory::is_ours(data) && u64::try_from(stat.mtime).is_ok_and(|changed| changed <= old)
         };
         self.delete_below(self.paths.root(), is_old_lock, limit).await?;
-        let clock = FencingToken::at(self.clock.wall());
+        let clock = FencingToken::at(wall);
         let is_over = |data: &[u8], _: &Stat| Kept::from_bytes(data).is_some_and(|kept| kept.until <= clock);
         self.delete_below(&self.paths.records(), is_over, limit).await
     }
@@ -115,6 +119,9 @@ impl Engine {
         };
         let path = |name: &String| format!("{folder}/{name}");
         for some in names.chunks(TOGETHER) {
+            if Instant::now() >= limit {
+                break;
+            }
             let looks = some.iter().map(|name| session.send(Op::Get { path: path(name), watch: false }).by(limit));
             let seen: Vec<Result<Said, Failure>> = join_all(looks).await;
             let deletes = some.iter().zip(seen).filter_map(|(name, seen)| match seen {

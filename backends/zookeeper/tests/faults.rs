@@ -139,7 +139,7 @@ fn a_holder_that_is_cut_off_is_told_before_the_next_has_the_lock_and_kazoo_is_no
     let proxy = Proxy::before(place.servers());
     let cut_off = place.connect_to(&proxy.address()).label("cut off").block().expect("it is up");
     let other = place.locks("other");
-    let guard = cut_off.lock("x").ttl(Duration::from_secs(2)).acquire().block().expect("free");
+    let guard = cut_off.lock("x").ttl(Duration::from_secs(6)).acquire().block().expect("free");
     proxy.requests(Flow::Held);
     let next = other.lock("x").wait_forever().acquire().block().expect("free after the session");
     assert!(!guard.is_held(), "both believe that they hold it");
@@ -339,7 +339,7 @@ fn locks_outlive_a_restart_of_the_only_server() {
 fn a_lease_that_nobody_renews_ends_though_its_session_lives_on() {
     let place = Place::on_a_server();
     let (holding, other) = (place.locks("holding"), place.locks("other"));
-    let ttl = Duration::from_secs(3);
+    let ttl = Duration::from_secs(8);
     let kept = holding.lock("kept").ttl(ttl).acquire().block().expect("free");
     let leaked = holding.lock("leaked").ttl(ttl).acquire().block().expect("free").leak();
     let next = other.lock("leaked").wait_at_most(LONG).acquire().block().expect("free after its ttl");
@@ -352,7 +352,7 @@ fn a_lease_that_nobody_renews_ends_though_its_session_lives_on() {
 fn a_hold_that_went_to_another_and_came_back_is_renewed_where_it_is() {
     let place = Place::on_a_server();
     let (one, two, third) = (place.locks("one"), place.locks("two"), place.locks("third"));
-    let ttl = Duration::from_secs(3);
+    let ttl = Duration::from_secs(8);
     let lease = one.lock("x").ttl(ttl).acquire().block().expect("free").leak();
     let lease = two.adopt(&lease).block().expect("still there").leak();
     let guard: fencepost_core::Guard = one.adopt(&lease).block().expect("still there");

@@ -111,8 +111,11 @@ impl<D: Database> Engine<D> {
         let mut lent = self.pool.take(&self.database).await?;
         let now_us = self.database.check(&mut lent.link).await?;
         self.learn(now_us);
-        self.database.prune(&mut lent.link).await?;
-        lent.keep();
+        match self.database.prune(&mut lent.link).await {
+            Ok(()) => lent.keep(),
+            // That is no reason not to connect.
+            Err(failure) => tracing::debug!(reason = %failure.message, "old rows stay for now"),
+        }
         Ok(())
     }
 
@@ -221,7 +224,11 @@ impl<D: Database> Engine<D> {
                     }
                     failure
                 }
-                Err(Setback { failure, .. }) => return Err(failure),
+                Err(Setback { failure, .. }) => {
+                    // What was not answered may have run, however certain the refusal of the next try is.
+                    let certain = !failure.kind.outcome_unknown();
+                    return Err(unanswered.filter(|_| certain).unwrap_or(failure));
+                }
             };
             if failure.kind == StoreErrorKind::Unreachable {
                 // The others were opened at the same server, and are probably gone too.

@@ -60,7 +60,7 @@ impl Play {
     fn new(seed: u64, clock: &Clock) -> Self {
         let mut dice = Dice::new(seed);
         let name = LockName::new(format!("play {seed}")).expect("valid");
-        let base = FencingToken::at(clock.wall()).plus(Duration::from_secs(2));
+        let base = FencingToken::at(clock.wall()).plus(Duration::from_secs(3600));
         let claims = (0..CLAIMS).map(|number| {
             let ticket = dice.per_mille(600).then(|| base.offset(dice.below(5)));
             let place = Place { ticket, lease: Duration::from_secs(60) };

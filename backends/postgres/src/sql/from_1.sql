@@ -1,4 +1,6 @@
 -- From version 1: programs of that version know no newest_token, and stop rather than overlook a grant in this row.
+-- First, as those who prune do it: two that wait for each other would fail.
+UPDATE {meta} SET version = 2;
 ALTER TABLE {locks} RENAME COLUMN last_token TO newest_token;
 ALTER TABLE {locks}
     -- What is there may have rows in the other tables.
@@ -25,4 +27,3 @@ CREATE TABLE {records} (
     value_until int8 NOT NULL
 );
 
-UPDATE {meta} SET version = 2;

@@ -1,7 +1,7 @@
 INSERT INTO {locks} AS held (name, newest_token, used_us, busy, late_until_us, owner, token, shared, label, since_us, until_us,
     attempt, actor)
 SELECT $1, clock.token, clock.us, false, 0, $2, clock.token, $3::bool, $4, clock.us, clock.us + $5, $6::int8, $7
-FROM (SELECT us, (us - 1735689600000000) * 1024 / 1000 AS token
+FROM (SELECT us, greatest(1, (us - 1735689600000000) * 1024 / 1000) AS token
     FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::int8 AS us) AS read) AS clock
 WHERE clock.us < $8
 ON CONFLICT (name) DO UPDATE SET

@@ -59,7 +59,7 @@ impl Engine {
         let place = mine.place.as_ref()?;
         let mut parts = vec![Op::Delete { path: self.paths.claim(&claim.name, &place.node.name), version: -1 }];
         let (memory, version) = &place.memory;
-        if mine.granted && memory.last < Some(place.token) {
+        if mine.granted && memory.last < Some(place.token) && !memory.is_foreign {
             let data = memory.with(place.token).write();
             parts.push(Op::Set { path: self.paths.lock(&claim.name), data, version: *version });
         }
@@ -72,7 +72,7 @@ impl Engine {
         for _ in 0..ROUNDS_MAX {
             let Ok(Some(view)) = self.look_now(&place.session, &claim.name, limit).await else { return };
             let (memory, version) = view.memory;
-            if memory.last >= Some(place.token) {
+            if memory.last >= Some(place.token) || memory.is_foreign {
                 return;
             }
             let data = memory.with(place.token).write();

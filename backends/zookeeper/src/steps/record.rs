@@ -1,5 +1,7 @@
 //! The record beside a lock: one node, read and written back unless it changed meanwhile.
 
+use std::time::{Duration, SystemTime};
+
 use fencepost_core::store::table::Kept;
 use fencepost_core::store::{Answer, Deed, FencingToken, LockName};
 use tokio::time::Instant;
@@ -7,16 +9,17 @@ use tokio::time::Instant;
 use super::{ROUNDS_MAX, restless};
 use crate::engine::Engine;
 use crate::error::{Failure, Sense};
+use crate::nodes::millis;
 use crate::session::Session;
 use crate::wire::{Kind, Op, Said};
 
 impl Engine {
-    /// Reads or writes a record. What is over is decided by our own clock; its node goes when what is old is cleaned up.
+    /// Reads or writes a record. What is over is decided by the servers' clock; its node goes when what is old is cleaned up.
     pub(crate) async fn record(&self, name: &LockName, deed: &Deed, limit: Instant) -> Result<Answer, Failure> {
         let (session, path) = (self.sessions.any(limit).await?, self.paths.record(name));
         for _ in 0..ROUNDS_MAX {
             let found = self.node_now(&session, &path, limit).await?;
-            let clock = FencingToken::at(self.clock.wall());
+            let clock = FencingToken::at(self.server_clock(&session, limit).await?);
             let kept = found.as_ref().and_then(|(data, _)| Kept::from_bytes(data));
             let (answer, written) = Kept::decide(kept, deed, clock);
             let Some(kept) = written else { return Ok(answer) };
@@ -36,6 +39,24 @@ impl Engine {
             }
         }
         Err(restless())
+    }
+
+    /// What the servers take for the time: as a node tells that was written just now, once per connection.
+    pub(crate) async fn server_clock(&self, session: &Session, limit: Instant) -> Result<SystemTime, Failure> {
+        if self.ahead_ms.get().is_none() {
+            let path = self.paths.records();
+            self.make(session, path.clone(), limit).await?;
+            let Said::Changed(stat) = session.ask(Op::Set { path, data: Vec::new(), version: -1 }, limit).await? else {
+                return Err(Failure::nonsense("a node was not written as one"));
+            };
+            let own = i64::try_from(millis(self.clock.wall())).unwrap_or(i64::MAX);
+            // The first who asked has measured it at the same time.
+            let _ = self.ahead_ms.set(stat.mtime.saturating_sub(own));
+        }
+        let (ahead, wall) = (self.ahead_ms.get().copied().unwrap_or_default(), self.clock.wall());
+        let span = Duration::from_millis(ahead.unsigned_abs());
+        let there = if ahead < 0 { wall.checked_sub(span) } else { wall.checked_add(span) };
+        Ok(there.unwrap_or(wall))
     }
 
     /// What is in a node now, and its version.
