@@ -44,7 +44,7 @@ impl Place {
     }
 
     fn locks(&self, ttl: Duration) -> Locks {
-        fencepost::connect(&self.store).ttl(ttl).block().expect("the store is there")
+        persist(|| fencepost::connect(&self.store).ttl(ttl).block())
     }
 
     fn file(&self, name: &str) -> PathBuf {
