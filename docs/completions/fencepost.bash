@@ -46,6 +46,9 @@ _fencepost() {
             fencepost,man)
                 cmd="fencepost__subcmd__man"
                 ;;
+            fencepost,once)
+                cmd="fencepost__subcmd__once"
+                ;;
             fencepost,release)
                 cmd="fencepost__subcmd__release"
                 ;;
@@ -88,6 +91,9 @@ _fencepost() {
             fencepost__subcmd__help,man)
                 cmd="fencepost__subcmd__help__subcmd__man"
                 ;;
+            fencepost__subcmd__help,once)
+                cmd="fencepost__subcmd__help__subcmd__once"
+                ;;
             fencepost__subcmd__help,release)
                 cmd="fencepost__subcmd__help__subcmd__release"
                 ;;
@@ -107,7 +113,7 @@ _fencepost() {
 
     case "${cmd}" in
         fencepost)
-            opts="-q -v -h -V --store --config --json --quiet --verbose --help --version run elect leader ls show release check deadlocks config init schema completions man help"
+            opts="-q -v -h -V --store --config --json --quiet --verbose --help --version run once elect leader ls show release check deadlocks config init schema completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -259,7 +265,7 @@ _fencepost() {
             return 0
             ;;
         fencepost__subcmd__help)
-            opts="run elect leader ls show release check deadlocks config init schema completions man help"
+            opts="run once elect leader ls show release check deadlocks config init schema completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -412,6 +418,20 @@ _fencepost() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        fencepost__subcmd__help__subcmd__once)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         fencepost__subcmd__help__subcmd__release)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -545,6 +565,64 @@ _fencepost() {
                 return 0
             fi
             case "${prev}" in
+                --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        fencepost__subcmd__once)
+            opts="-E -q -v -h -V --every --window --at-least --at-most --ttl --kill-after --conflict-exit-code --report --status --store --config --json --quiet --verbose --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --every)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --window)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --at-least)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --at-most)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ttl)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --kill-after)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --conflict-exit-code)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -E)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --report)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --store)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

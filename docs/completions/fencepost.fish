@@ -32,6 +32,7 @@ complete -c fencepost -n "__fish_fencepost_needs_command" -s v -l verbose -d 'Sa
 complete -c fencepost -n "__fish_fencepost_needs_command" -s h -l help -d 'Print help'
 complete -c fencepost -n "__fish_fencepost_needs_command" -s V -l version -d 'Print version'
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "run" -d 'Run a command while holding a lock'
+complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "once" -d 'Run a command once per window of time in the whole cluster'
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "elect" -d 'Run a command only while leading; campaign again when the leadership is lost'
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "leader" -d 'Show who leads'
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "ls" -d 'List locks'
@@ -69,6 +70,22 @@ complete -c fencepost -n "__fish_fencepost_using_subcommand run" -s q -l quiet -
 complete -c fencepost -n "__fish_fencepost_using_subcommand run" -s v -l verbose -d 'Say what is done'
 complete -c fencepost -n "__fish_fencepost_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c fencepost -n "__fish_fencepost_using_subcommand run" -s V -l version -d 'Print version'
+complete -c fencepost -n "__fish_fencepost_using_subcommand once" -l every -d 'Once in each such span, counted from 1970 in UTC: 1d, 1h, 10m' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand once" -l window -d 'Once for this window, such as 2026-11-15T02; the last hundred of a job are remembered' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand once" -l at-least -d 'Nobody starts it again for so long after its start [default: until the window is over]' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand once" -l at-most -d 'End the command after so long; it counts as failed [default: 24h]' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand once" -l ttl -d 'How long after a crash another may run it; renewed at a third of it [default: 30s]' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand once" -l kill-after -d 'Time from SIGTERM to SIGKILL on loss, taken from the end of the lease [default: a tenth of the ttl]' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand once" -s E -l conflict-exit-code -d 'Exit with this code if somebody else ran it, or runs it' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand once" -l report -d 'Write the outcome to this file, as JSON' -r -F
+complete -c fencepost -n "__fish_fencepost_using_subcommand once" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C, etcd://A,B,C, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand once" -l config -d 'Read this file instead of searching fencepost.toml' -r -F
+complete -c fencepost -n "__fish_fencepost_using_subcommand once" -l status -d 'Show the last run, its outcome, who runs it now, and when the next window begins'
+complete -c fencepost -n "__fish_fencepost_using_subcommand once" -l json -d 'Answer in JSON'
+complete -c fencepost -n "__fish_fencepost_using_subcommand once" -s q -l quiet -d 'Say nothing but errors'
+complete -c fencepost -n "__fish_fencepost_using_subcommand once" -s v -l verbose -d 'Say what is done'
+complete -c fencepost -n "__fish_fencepost_using_subcommand once" -s h -l help -d 'Print help'
+complete -c fencepost -n "__fish_fencepost_using_subcommand once" -s V -l version -d 'Print version'
 complete -c fencepost -n "__fish_fencepost_using_subcommand elect" -l payload -d 'What others see of the leader, such as its address' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand elect" -l ttl -d 'How long nobody leads after a crash; renewed at a third of it [default: 30s]' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand elect" -l label -d 'Who we are, for show and for errors [default: host:pid]' -r
@@ -170,17 +187,18 @@ complete -c fencepost -n "__fish_fencepost_using_subcommand man" -s q -l quiet -
 complete -c fencepost -n "__fish_fencepost_using_subcommand man" -s v -l verbose -d 'Say what is done'
 complete -c fencepost -n "__fish_fencepost_using_subcommand man" -s h -l help -d 'Print help'
 complete -c fencepost -n "__fish_fencepost_using_subcommand man" -s V -l version -d 'Print version'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run elect leader ls show release check deadlocks config init schema completions man help" -f -a "run" -d 'Run a command while holding a lock'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run elect leader ls show release check deadlocks config init schema completions man help" -f -a "elect" -d 'Run a command only while leading; campaign again when the leadership is lost'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run elect leader ls show release check deadlocks config init schema completions man help" -f -a "leader" -d 'Show who leads'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run elect leader ls show release check deadlocks config init schema completions man help" -f -a "ls" -d 'List locks'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run elect leader ls show release check deadlocks config init schema completions man help" -f -a "show" -d 'Show who has a lock and who is in line'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run elect leader ls show release check deadlocks config init schema completions man help" -f -a "release" -d 'End somebody\'s hold by force, or ask for it'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run elect leader ls show release check deadlocks config init schema completions man help" -f -a "check" -d 'Is this token the newest granted?'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run elect leader ls show release check deadlocks config init schema completions man help" -f -a "deadlocks" -d 'Show who waits for whom in a circle, with holders, waiters and ages'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run elect leader ls show release check deadlocks config init schema completions man help" -f -a "config" -d 'Show each setting and where it comes from'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run elect leader ls show release check deadlocks config init schema completions man help" -f -a "init" -d 'Make a new store ready; of a Redlock cluster all nodes must be up, and none may hold a lock'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run elect leader ls show release check deadlocks config init schema completions man help" -f -a "schema" -d 'Print the statements that create tables, for databases where `init` may not'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run elect leader ls show release check deadlocks config init schema completions man help" -f -a "completions" -d 'Print completions for a shell'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run elect leader ls show release check deadlocks config init schema completions man help" -f -a "man" -d 'Write the manual pages into a directory'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run elect leader ls show release check deadlocks config init schema completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks config init schema completions man help" -f -a "run" -d 'Run a command while holding a lock'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks config init schema completions man help" -f -a "once" -d 'Run a command once per window of time in the whole cluster'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks config init schema completions man help" -f -a "elect" -d 'Run a command only while leading; campaign again when the leadership is lost'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks config init schema completions man help" -f -a "leader" -d 'Show who leads'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks config init schema completions man help" -f -a "ls" -d 'List locks'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks config init schema completions man help" -f -a "show" -d 'Show who has a lock and who is in line'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks config init schema completions man help" -f -a "release" -d 'End somebody\'s hold by force, or ask for it'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks config init schema completions man help" -f -a "check" -d 'Is this token the newest granted?'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks config init schema completions man help" -f -a "deadlocks" -d 'Show who waits for whom in a circle, with holders, waiters and ages'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks config init schema completions man help" -f -a "config" -d 'Show each setting and where it comes from'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks config init schema completions man help" -f -a "init" -d 'Make a new store ready; of a Redlock cluster all nodes must be up, and none may hold a lock'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks config init schema completions man help" -f -a "schema" -d 'Print the statements that create tables, for databases where `init` may not'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks config init schema completions man help" -f -a "completions" -d 'Print completions for a shell'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks config init schema completions man help" -f -a "man" -d 'Write the manual pages into a directory'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks config init schema completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

@@ -73,6 +73,33 @@ ignore\:"Nothing\: it runs on, unprotected"))' \
 '*::command -- The command and its arguments; no shell in between:_default' \
 && ret=0
 ;;
+(once)
+_arguments "${_arguments_options[@]}" : \
+'--every=[Once in each such span, counted from 1970 in UTC\: 1d, 1h, 10m]:D:_default' \
+'--window=[Once for this window, such as 2026-11-15T02; the last hundred of a job are remembered]:KEY:_default' \
+'--at-least=[Nobody starts it again for so long after its start \[default\: until the window is over\]]:D:_default' \
+'--at-most=[End the command after so long; it counts as failed \[default\: 24h\]]:D:_default' \
+'--ttl=[How long after a crash another may run it; renewed at a third of it \[default\: 30s\]]:D:_default' \
+'--kill-after=[Time from SIGTERM to SIGKILL on loss, taken from the end of the lease \[default\: a tenth of the ttl\]]:D:_default' \
+'-E+[Exit with this code if somebody else ran it, or runs it]:CODE:_default' \
+'--conflict-exit-code=[Exit with this code if somebody else ran it, or runs it]:CODE:_default' \
+'--report=[Write the outcome to this file, as JSON]:FILE:_files' \
+'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE]:URL:_default' \
+'--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
+'--status[Show the last run, its outcome, who runs it now, and when the next window begins]' \
+'--json[Answer in JSON]' \
+'(-v --verbose)-q[Say nothing but errors]' \
+'(-v --verbose)--quiet[Say nothing but errors]' \
+'-v[Say what is done]' \
+'--verbose[Say what is done]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+':name -- The job:_default' \
+'*::command -- The command and its arguments; no shell in between:_default' \
+&& ret=0
+;;
 (elect)
 _arguments "${_arguments_options[@]}" : \
 '--payload=[What others see of the leader, such as its address]:TEXT:_default' \
@@ -297,6 +324,10 @@ _arguments "${_arguments_options[@]}" : \
 _arguments "${_arguments_options[@]}" : \
 && ret=0
 ;;
+(once)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
 (elect)
 _arguments "${_arguments_options[@]}" : \
 && ret=0
@@ -362,6 +393,7 @@ esac
 _fencepost_commands() {
     local commands; commands=(
 'run:Run a command while holding a lock' \
+'once:Run a command once per window of time in the whole cluster' \
 'elect:Run a command only while leading; campaign again when the leadership is lost' \
 'leader:Show who leads' \
 'ls:List locks' \
@@ -407,6 +439,7 @@ _fencepost__subcmd__elect_commands() {
 _fencepost__subcmd__help_commands() {
     local commands; commands=(
 'run:Run a command while holding a lock' \
+'once:Run a command once per window of time in the whole cluster' \
 'elect:Run a command only while leading; campaign again when the leadership is lost' \
 'leader:Show who leads' \
 'ls:List locks' \
@@ -473,6 +506,11 @@ _fencepost__subcmd__help__subcmd__man_commands() {
     local commands; commands=()
     _describe -t commands 'fencepost help man commands' commands "$@"
 }
+(( $+functions[_fencepost__subcmd__help__subcmd__once_commands] )) ||
+_fencepost__subcmd__help__subcmd__once_commands() {
+    local commands; commands=()
+    _describe -t commands 'fencepost help once commands' commands "$@"
+}
 (( $+functions[_fencepost__subcmd__help__subcmd__release_commands] )) ||
 _fencepost__subcmd__help__subcmd__release_commands() {
     local commands; commands=()
@@ -512,6 +550,11 @@ _fencepost__subcmd__ls_commands() {
 _fencepost__subcmd__man_commands() {
     local commands; commands=()
     _describe -t commands 'fencepost man commands' commands "$@"
+}
+(( $+functions[_fencepost__subcmd__once_commands] )) ||
+_fencepost__subcmd__once_commands() {
+    local commands; commands=()
+    _describe -t commands 'fencepost once commands' commands "$@"
 }
 (( $+functions[_fencepost__subcmd__release_commands] )) ||
 _fencepost__subcmd__release_commands() {

@@ -3,6 +3,7 @@
 use std::future::IntoFuture;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
@@ -18,21 +19,51 @@ pub trait Blocking: IntoFuture + Sized {
 impl<F: IntoFuture> Blocking for F {
     fn block(self) -> Self::Output {
         let mut future = pin!(self.into_future());
-        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        let unpark = Arc::new(Unpark { thread: thread::current(), woken: AtomicBool::new(false) });
+        let waker = Waker::from(unpark.clone());
         let mut context = Context::from_waker(&waker);
         loop {
-            match future.as_mut().poll(&mut context) {
-                Poll::Ready(answer) => return answer,
-                Poll::Pending => thread::park(),
+            if let Poll::Ready(answer) = future.as_mut().poll(&mut context) {
+                return answer;
+            }
+            while !unpark.woken.swap(false, Ordering::SeqCst) {
+                thread::park();
             }
         }
     }
 }
 
-struct Unpark(Thread);
+/// Whoever blocks inside the future parks this thread too, and may use up an unpark that was meant for us.
+struct Unpark {
+    thread: Thread,
+    woken: AtomicBool,
+}
 
 impl Wake for Unpark {
     fn wake(self: Arc<Self>) {
-        self.0.unpark();
+        self.woken.store(true, Ordering::SeqCst);
+        self.thread.unpark();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::poll_fn;
+
+    #[test]
+    fn a_wake_up_is_not_lost_when_the_future_itself_parks_the_thread() {
+        let mut polls = 0;
+        let answer = poll_fn(|context| {
+            polls += 1;
+            if polls == 2 {
+                return Poll::Ready(polls);
+            }
+            context.waker().wake_by_ref();
+            // As a channel does that is waited for inside the future.
+            thread::park();
+            Poll::Pending
+        });
+        assert_eq!(answer.block(), 2);
     }
 }

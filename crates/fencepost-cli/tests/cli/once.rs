@@ -68,7 +68,7 @@ fn a_failed_run_is_done_with_its_own_code() {
 #[test]
 fn a_window_whose_runner_was_killed_is_run_by_another() {
     let place = Place::new();
-    let flags = ["--every", "36500d", "--ttl", "1s"];
+    let flags = ["--every", "36500d", "--ttl", "4s"];
     let running = once(&place, &flags, &HOLD).start_until_it_says("held");
     once(&place, &flags, &SAY).end().with_code(7);
     running.signal(Signal::SIGKILL);
@@ -94,7 +94,7 @@ fn a_run_that_was_told_to_end_is_not_done() {
 fn a_run_is_ended_after_its_most_and_rests_for_its_least() {
     let place = Place::new();
     let flags = ["--every", "36500d", "--at-most", "200ms"];
-    once(&place, &flags, &HOLD).start_until_it_says("held").end().with_code(80).saying("hold limit");
+    once(&place, &flags, &["sleep", "1000"]).end().with_code(80).saying("hold limit");
     once(&place, &flags, &SAY).end().with_code(7);
     let state = place.json(&["once", "--status", "job"]);
     assert_eq!((&state["outcome"], &state["error"]), (&"failed".into(), &"stopped after 200ms".into()));
@@ -108,7 +108,7 @@ fn a_run_is_ended_after_its_most_and_rests_for_its_least() {
 #[test]
 fn a_run_whose_lock_was_taken_away_is_ended_and_not_done() {
     let place = Place::new();
-    let running = once(&place, &["--every", "36500d", "--ttl", "3s"], &HOLD).start_until_it_says("held");
+    let running = once(&place, &["--every", "36500d", "--ttl", "6s"], &HOLD).start_until_it_says("held");
     place.fencepost(["release", "cron/job", "--force"]).end().with_code(0);
     running.end().with_code(80).saying("released by force");
     once(&place, &EVERY, &SAY).end().with_code(0);

@@ -5,7 +5,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use fencepost_core::{AcquireError, Blocking, Guard, Once, OnceError, Ran, RunError};
+use fencepost_core::{AcquireError, Blocking, Guard, Once, OnceError, RunError};
 use fencepost_testkit::faulty::Link;
 use fencepost_testkit::poll;
 

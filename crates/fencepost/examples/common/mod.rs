@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// `with` or `without` the lock, and where locks live.
-pub fn arguments() -> (bool, String) {
+pub(crate) fn arguments() -> (bool, String) {
     let mut arguments = std::env::args().skip(1);
     let with = match arguments.next().as_deref() {
         Some("with") => true,
@@ -17,6 +17,6 @@ pub fn arguments() -> (bool, String) {
 }
 
 /// A name that no earlier run has used.
-pub fn fresh(name: &str) -> String {
+pub(crate) fn fresh(name: &str) -> String {
     format!("{name}-{}", SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos())
 }
