@@ -180,7 +180,8 @@ pub fn tables_of_version_1_are_brought_up_to_date<P: SqlPlace>(schema: &str) {
     let place = P::alone();
     let session = place.session();
     let endings = ["meta", "locks", "holders", "waiters", "revoked"];
-    endings.iter().for_each(|ending| session.run(&format!("DROP TABLE {}", place.table(ending))));
+    let all = endings.iter().chain(&["records"]);
+    all.for_each(|ending| session.run(&format!("DROP TABLE {}", place.table(ending))));
     let named = |text: String, ending: &&str| text.replace(&format!("{{{ending}}}"), &place.table(ending));
     let words = schema.lines().filter(|line| !line.trim_start().starts_with("--")).collect::<Vec<_>>().join("\n");
     let old = endings.iter().fold(words, named);
