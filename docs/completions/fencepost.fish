@@ -78,7 +78,7 @@ complete -c fencepost -n "__fish_fencepost_using_subcommand once" -l ttl -d 'How
 complete -c fencepost -n "__fish_fencepost_using_subcommand once" -l kill-after -d 'Time from SIGTERM to SIGKILL on loss, taken from the end of the lease [default: a tenth of the ttl]' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand once" -s E -l conflict-exit-code -d 'Exit with this code if somebody else ran it, or runs it' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand once" -l report -d 'Write the outcome to this file, as JSON' -r -F
-complete -c fencepost -n "__fish_fencepost_using_subcommand once" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C, etcd://A,B,C, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand once" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C, etcd://A,B,C, zk://A,B,C/NODE, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand once" -l config -d 'Read this file instead of searching fencepost.toml' -r -F
 complete -c fencepost -n "__fish_fencepost_using_subcommand once" -l status -d 'Show the last run, its outcome, who runs it now, and when the next window begins'
 complete -c fencepost -n "__fish_fencepost_using_subcommand once" -l json -d 'Answer in JSON'

@@ -84,7 +84,7 @@ _arguments "${_arguments_options[@]}" : \
 '-E+[Exit with this code if somebody else ran it, or runs it]:CODE:_default' \
 '--conflict-exit-code=[Exit with this code if somebody else ran it, or runs it]:CODE:_default' \
 '--report=[Write the outcome to this file, as JSON]:FILE:_files' \
-'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE]:URL:_default' \
+'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '--status[Show the last run, its outcome, who runs it now, and when the next window begins]' \
 '--json[Answer in JSON]' \
