@@ -63,6 +63,11 @@ impl Paths {
         ends.filter(|end| *end > 0).map(|end| self.root[..end].to_owned()).collect()
     }
 
+    /// A node that is made to learn the time, before its number. No lock has such a name.
+    pub(crate) fn clock(&self) -> String {
+        format!("{}/~clock-", self.root)
+    }
+
     /// The node below which records are. No lock has such a name.
     pub(crate) fn records(&self) -> String {
         format!("{}/{RECORDS}", self.root)

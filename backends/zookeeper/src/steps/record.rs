@@ -41,14 +41,15 @@ impl Engine {
         Err(restless())
     }
 
-    /// What the servers take for the time: as a node tells that was written just now, once per connection.
+    /// What the servers take for the time: as a node tells that was made just now, once per connection.
     pub(crate) async fn server_clock(&self, session: &Session, limit: Instant) -> Result<SystemTime, Failure> {
         if self.ahead_ms.get().is_none() {
-            let path = self.paths.records();
-            self.make(session, path.clone(), limit).await?;
-            let Said::Changed(stat) = session.ask(Op::Set { path, data: Vec::new(), version: -1 }, limit).await? else {
-                return Err(Failure::nonsense("a node was not written as one"));
+            let create = Op::Create { path: self.paths.clock(), data: Vec::new(), kind: Kind::Sequential };
+            let Said::Created { path, stat } = session.ask(create, limit).await? else {
+                return Err(Failure::nonsense("a node was not made as one"));
             };
+            // If that fails, it goes with the session.
+            let _ = session.ask(Op::Delete { path, version: -1 }, limit).await;
             let own = i64::try_from(millis(self.clock.wall())).unwrap_or(i64::MAX);
             // The first who asked has measured it at the same time.
             let _ = self.ahead_ms.set(stat.mtime.saturating_sub(own));
