@@ -94,7 +94,11 @@ impl<S: Subject> Trial<S> {
 /// What was said by every thread that panicked, and in which file.
 static PANICS: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
 /// What a thread says whose own threads panicked: the reason is theirs.
-const BY_OTHERS: &str = "a scoped thread panicked";
+const BY_OTHERS: [&str; 2] = ["a scoped thread panicked", "no panic: Any"];
+
+fn is_by_others(text: &str) -> bool {
+    BY_OTHERS.iter().any(|start| text.starts_with(start))
+}
 
 /// Writes down what threads say that panic.
 fn listen_to_panics() {
@@ -109,10 +113,10 @@ fn listen_to_panics() {
 /// Whether what went wrong with a promise is that the store could not be reached.
 fn was_unreachable(promise: &str, panic: &(dyn Any + Send), seen: usize) -> bool {
     let mut reasons = vec![text(panic)];
-    if reasons[0] == BY_OTHERS {
+    if is_by_others(&reasons[0]) {
         let file = promise.split("::").next().map(|file| format!("contract/{file}.rs")).unwrap_or_default();
         let panics = PANICS.lock().expect("no panic");
-        let of_it = panics[seen..].iter().filter(|(place, text)| place.ends_with(&file) && text != BY_OTHERS);
+        let of_it = panics[seen..].iter().filter(|(place, text)| place.ends_with(&file) && !is_by_others(text));
         reasons = of_it.map(|(_, text)| text.clone()).collect();
     }
     let kinds = ["kind: Unreachable", "kind: TooSlow", "reason: Unreachable"];
