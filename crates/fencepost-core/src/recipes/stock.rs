@@ -26,7 +26,7 @@ const RESERVATIONS_MAX: usize = 5_000;
 /// A reservation is data with an id, which outlives the process that made it: whoever has the id may confirm it, until it
 /// expires and returns to stock. Every change is made under the stock's lock and written under its token, in one step:
 /// whoever slept through its lease changes nothing. Time is told by the store's clock, or by the clients' where the store
-/// tells none (etcd, ZooKeeper).
+/// tells none (etcd).
 ///
 /// Not for thousands of sales a second: they come one after the other. A database's own rows do more, see
 /// [`RowLock`](crate::fence::RowLock). The lock and the record are named
