@@ -1,6 +1,7 @@
-"""Python's redis-py `Lock` and pottery's `Redlock` in a contest: ../src/contest.rs says what they are told and tell.
+"""Python's redis-py `Lock`, pottery's `Redlock` and kazoo's `Lock` in a contest: ../src/contest.rs says what they are told
+and tell.
 
-Arguments: `redis-py` or `pottery`, then the words of the contest.
+Arguments: `redis-py`, `pottery` or `kazoo`, then the words of the contest.
 """
 
 import os
@@ -8,23 +9,38 @@ import sys
 import threading
 import time
 
-import redis
-from pottery import Redlock
-
 TTL = 30
 WARM_NS = 150_000_000
 GRACE_NS = 2_000_000_000
 
 kind, addresses, tasks, shared, hold_micros, length_micros = sys.argv[1:]
-# More links than its default pool has: 256 threads would only see errors.
-clients = [redis.Redis(*address.split(":"), max_connections=1024) for address in addresses.split(",")]
 
 
-def lock_of(name):
+def redis_clients():
+    import redis
+
+    # More links than its default pool has: 256 threads would only see errors.
+    return [redis.Redis(*address.split(":"), max_connections=1024) for address in addresses.split(",")]
+
+
+def locks():
+    """How to get the lock of a name."""
+    if kind == "kazoo":
+        from kazoo.client import KazooClient
+
+        client = KazooClient(hosts=addresses.removeprefix("zk://"), timeout=TTL)
+        client.start()
+        return lambda name: client.Lock(f"/kazoo/{name}")
+    clients = redis_clients()
     if kind == "redis-py":
         (client,) = clients
-        return client.lock(name, timeout=TTL)
-    return Redlock(key=name, masters=frozenset(clients), auto_release_time=TTL)
+        return lambda name: client.lock(name, timeout=TTL)
+    from pottery import Redlock
+
+    return lambda name: Redlock(key=name, masters=frozenset(clients), auto_release_time=TTL)
+
+
+lock_of = locks()
 
 
 def take_turns(task, name, hold, end, lines, asked):

@@ -33,6 +33,15 @@ pub(crate) fn turns(tasks: usize) -> u32 {
     if tasks == 1 { 4 } else { 1 }
 }
 
+/// Where the locks of a contest live.
+pub(crate) trait Servers {
+    /// `HOST:PORT,HOST:PORT`, or a whole URL where they are no Redis servers.
+    fn addresses(&self) -> String;
+    fn count(&self) -> usize;
+    /// What they have done so far. `sets`: whether this client sends SET itself.
+    fn usage(&self, sets: bool) -> Usage;
+}
+
 /// Who runs where, and for how long.
 #[derive(Clone, Copy)]
 pub(crate) struct Contest {
@@ -60,19 +69,19 @@ impl Contest {
     }
 
     /// From start to end.
-    pub(crate) fn run(self, nodes: &Nodes) -> Outcome<Story> {
+    pub(crate) fn run(self, nodes: &dyn Servers) -> Outcome<Story> {
         self.prepare(nodes)?.go(nodes).story(nodes)
     }
 
     /// A server fails when everyone is connected and warm.
     pub(crate) fn run_failing(self, nodes: &mut Nodes, node: usize, fail: fn(&mut Nodes, usize)) -> Outcome<Story> {
-        let ready = self.prepare(nodes)?;
+        let ready = self.prepare(&*nodes)?;
         fail(nodes, node);
         ready.go(nodes).story(nodes)
     }
 
     /// Starts the processes, and waits until they are warm.
-    pub(crate) fn prepare(self, nodes: &Nodes) -> Outcome<Ready> {
+    pub(crate) fn prepare(self, nodes: &dyn Servers) -> Outcome<Ready> {
         static CONTESTS: AtomicU64 = AtomicU64::new(0);
         interrupt::check()?;
         // Nothing that an earlier contest left behind is in the way of a later one.
@@ -100,7 +109,7 @@ pub(crate) struct Ready {
 }
 
 impl Ready {
-    pub(crate) fn go(mut self, nodes: &Nodes) -> Running {
+    pub(crate) fn go(mut self, nodes: &dyn Servers) -> Running {
         let before = nodes.usage(self.contest.kind.sets);
         self.workers.iter_mut().for_each(Worker::give_leave);
         Running { contest: self.contest, workers: self.workers, before, began: now() }
@@ -117,7 +126,7 @@ pub(crate) struct Running {
 
 impl Running {
     /// Waits for the end and puts together what everyone tells.
-    pub(crate) fn story(mut self, nodes: &Nodes) -> Outcome<Story> {
+    pub(crate) fn story(mut self, nodes: &dyn Servers) -> Outcome<Story> {
         let end = self.began + nanos(self.contest.length);
         let (mut turns, mut stuck, mut tickets, mut client_cpu) = (Vec::new(), Vec::new(), Vec::new(), 0);
         for (number, worker) in self.workers.iter_mut().enumerate() {

@@ -5,6 +5,7 @@ use fencepost_testkit::redis::Redis;
 use fencepost_testkit::server::Server;
 
 use crate::Outcome;
+use crate::contest::Servers;
 use crate::wire::Link;
 
 /// What only a client sends. Redis counts what a script calls like what a client sends, so `set` is not among them.
@@ -23,15 +24,6 @@ impl Nodes {
         let nodes = Self { servers, away: vec![false; count] };
         init(&nodes.url()).block()?;
         Ok(nodes)
-    }
-
-    pub(crate) fn count(&self) -> usize {
-        self.servers.len()
-    }
-
-    /// `HOST:PORT,HOST:PORT`.
-    pub(crate) fn addresses(&self) -> String {
-        self.servers.iter().map(Server::address).collect::<Vec<_>>().join(",")
     }
 
     pub(crate) fn url(&self) -> String {
@@ -59,12 +51,6 @@ impl Nodes {
         self.away[node] = false;
     }
 
-    /// What everyone who can be asked has done so far. `sets`: whether this client sends SET itself.
-    pub(crate) fn usage(&self, sets: bool) -> Usage {
-        let up = self.servers.iter().zip(&self.away).filter(|(_, away)| !**away);
-        up.fold(Usage::default(), |sum, (server, _)| sum + Usage::of(&server.ask(&["INFO", "all"]), sets))
-    }
-
     /// How many scripts a node ran by their hash: nobody who connects does that, who locks does.
     pub(crate) fn evalshas(&self, node: usize) -> f64 {
         let stats = self.servers[node].ask(&["INFO", "commandstats"]);
@@ -85,8 +71,27 @@ impl Nodes {
     }
 }
 
+impl Servers for Nodes {
+    fn addresses(&self) -> String {
+        self.servers.iter().map(Server::address).collect::<Vec<_>>().join(",")
+    }
+
+    fn count(&self) -> usize {
+        self.servers.len()
+    }
+
+    /// Of everyone who can be asked.
+    fn usage(&self, sets: bool) -> Usage {
+        let up = self.servers.iter().zip(&self.away).filter(|(_, away)| !**away);
+        up.fold(Usage::default(), |sum, (server, _)| sum + Usage::of(&server.ask(&["INFO", "all"]), sets))
+    }
+}
+
 /// The URL for Fencepost.
 pub(crate) fn url_of(addresses: &str) -> String {
+    if addresses.contains("://") {
+        return addresses.to_owned();
+    }
     format!("{}://{addresses}", if addresses.contains(',') { "redlock" } else { "redis" })
 }
 

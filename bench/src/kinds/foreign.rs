@@ -14,6 +14,9 @@ pub(crate) const REDLOCK_5: Kind = foreign("redlock 5 (Node)", false, || node("r
 pub(crate) const POTTERY: Kind = foreign("pottery (Python)", true, || python("pottery"));
 pub(crate) const REDIS_PY: Kind = foreign("redis-py (Python)", true, || python("redis-py"));
 
+#[cfg(feature = "coordinators")]
+pub(crate) const KAZOO: Kind = foreign("kazoo (Python)", false, || python("kazoo"));
+
 const fn foreign(name: &'static str, sets: bool, program: fn() -> Outcome<Command>) -> Kind {
     Kind { name, fenced: false, sets, program: Some(program), run: is_another_program }
 }

@@ -2,11 +2,15 @@
 
 mod blpop;
 mod distributed_lock;
+#[cfg(feature = "coordinators")]
+mod etcd_client;
 mod floor;
 mod foreign;
 mod ours;
 mod redis_lock;
 mod rslock;
+#[cfg(feature = "coordinators")]
+mod zookeeper_client;
 
 use std::process::Command;
 use std::time::Duration;
@@ -18,17 +22,36 @@ use crate::contest::{Held, Task};
 
 pub(crate) use blpop::BLPOP;
 pub(crate) use distributed_lock::DISTRIBUTED_LOCK;
+#[cfg(feature = "coordinators")]
+pub(crate) use etcd_client::ETCD_CLIENT;
 pub(crate) use floor::FLOOR;
+#[cfg(feature = "coordinators")]
+pub(crate) use foreign::KAZOO;
 pub(crate) use foreign::{POTTERY, REDIS_PY, REDLOCK_4, REDLOCK_5, install};
 pub(crate) use ours::{HEARD, OURS, PLAIN};
 pub(crate) use redis_lock::REDIS_LOCK;
 pub(crate) use rslock::RSLOCK;
+#[cfg(feature = "coordinators")]
+pub(crate) use zookeeper_client::ZOOKEEPER_CLIENT;
 
 /// Longer than any measurement: no lease ends by itself.
 const TTL: Duration = Duration::from_secs(30);
 
 /// Those that this program can be.
-const ALL: &[&Kind] = &[&FLOOR, &OURS, &PLAIN, &HEARD, &RSLOCK, &REDIS_LOCK, &DISTRIBUTED_LOCK, &BLPOP];
+const ALL: &[&Kind] = &[
+    &FLOOR,
+    &OURS,
+    &PLAIN,
+    &HEARD,
+    &RSLOCK,
+    &REDIS_LOCK,
+    &DISTRIBUTED_LOCK,
+    &BLPOP,
+    #[cfg(feature = "coordinators")]
+    &ETCD_CLIENT,
+    #[cfg(feature = "coordinators")]
+    &ZOOKEEPER_CLIENT,
+];
 
 /// A kind of lock.
 pub(crate) struct Kind {

@@ -1,6 +1,8 @@
 //! The workloads. A new one is a file here, and its line in both lists.
 
 mod contended;
+#[cfg(feature = "coordinators")]
+mod coordinators;
 mod faults;
 mod handover;
 mod memory;
@@ -31,6 +33,10 @@ pub(crate) const ALL: &[Workload] = &[
     postgres::WORKLOAD,
     mysql::WORKLOAD,
     tickets::WORKLOAD,
+    #[cfg(feature = "coordinators")]
+    coordinators::ETCD,
+    #[cfg(feature = "coordinators")]
+    coordinators::ZOOKEEPER,
 ];
 
 pub(crate) fn find(name: &str) -> Option<&'static Workload> {
