@@ -106,6 +106,9 @@ pub(crate) enum Command {
     Check(Check),
     /// Show who waits for whom in a circle, with holders, waiters and ages
     Deadlocks,
+    /// Serve locks by HTTP, to programs in any language
+    #[cfg(feature = "serve")]
+    Serve(Serve),
     /// Show each setting and where it comes from
     Config,
     /// Make a new store ready; of a Redlock cluster all nodes must be up, and none may hold a lock
@@ -296,6 +299,21 @@ pub(crate) struct Release {
     /// Why, for the logs
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     pub(crate) reason: String,
+}
+
+/// What `serve` understands.
+#[cfg(feature = "serve")]
+#[derive(Args, Debug)]
+pub(crate) struct Serve {
+    /// Where to listen
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7117")]
+    pub(crate) listen: std::net::SocketAddr,
+    /// How long connections have to end after SIGTERM
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "10s")]
+    pub(crate) drain: Duration,
+    /// Print the interface as OpenAPI 3.1, and end
+    #[arg(long)]
+    pub(crate) openapi: bool,
 }
 
 #[derive(Args, Debug)]

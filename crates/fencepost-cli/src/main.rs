@@ -40,6 +40,8 @@ fn command() -> Result<ExitCode, Failure> {
         Command::Release(arguments) => commands::release::release(&arguments, &settings(global)?),
         Command::Check(arguments) => commands::check::check(&arguments, &settings(global)?),
         Command::Deadlocks => commands::deadlocks::deadlocks(&settings(global)?),
+        #[cfg(feature = "serve")]
+        Command::Serve(arguments) => commands::serve::serve(&arguments, &settings(global)?),
         Command::Config => commands::config::config(&settings(global)?),
         Command::Init => commands::init::init(&settings(global)?),
         Command::Schema(arguments) => commands::schema::schema(&arguments),

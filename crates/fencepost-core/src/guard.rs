@@ -65,7 +65,8 @@ impl<G: Single> Guard<G> {
         Self { shares: Shares::One(share), grant, votes: OnceLock::new() }
     }
 
-    pub(crate) async fn adopt(quorum: &Arc<Quorum>, defaults: &Defaults, lease: &Lease<G>) -> Result<Self, RenewError> {
+    /// The claim behind a lease, and how it is kept.
+    fn of_lease(defaults: &Defaults, lease: &Lease<G>) -> (Claim, Terms) {
         let claim = Claim {
             name: lease.name.clone(),
             owner: lease.owner,
@@ -83,11 +84,28 @@ impl<G: Single> Guard<G> {
             max_hold: G::MAX_HOLD,
             automatic: true,
             actor: None,
+            direct: true,
+            repeats: false,
         };
-        let course = Course::adopt(quorum, claim, lease.token, terms).ok_or_else(|| {
-            let message = "this connection is shutting down; it takes no new claims";
-            StoreError::new(StoreErrorKind::Unsupported, "adopt", message)
-        })?;
+        (claim, terms)
+    }
+
+    /// Ends a lease without renewing it first. The release is on its way.
+    pub(crate) fn forsake(
+        quorum: &Arc<Quorum>,
+        defaults: &Defaults,
+        lease: &Lease<G>,
+    ) -> Result<Arc<Course>, StoreError> {
+        let (claim, terms) = Self::of_lease(defaults, lease);
+        let course = Course::hold(quorum, claim, lease.token, terms).ok_or_else(|| shutting_down("release"))?;
+        course.leave();
+        Ok(course)
+    }
+
+    pub(crate) async fn adopt(quorum: &Arc<Quorum>, defaults: &Defaults, lease: &Lease<G>) -> Result<Self, RenewError> {
+        let (claim, terms) = Self::of_lease(defaults, lease);
+        let course = Course::hold(quorum, claim, lease.token, terms).ok_or_else(|| shutting_down("adopt"))?;
+        course.renew();
         let mut unproven = Unproven(Some(course.clone()));
         poll_fn(|context| course.poll_renewed(1, context)).await?;
         unproven.0 = None;
@@ -104,7 +122,19 @@ impl<G: Single> Guard<G> {
     }
 }
 
+fn shutting_down(operation: &'static str) -> StoreError {
+    let message = "this connection is shutting down; it takes no new claims";
+    StoreError::new(StoreErrorKind::Unsupported, operation, message)
+}
+
 impl<G: Grant> Guard<G> {
+    pub(crate) fn into_shares(self) -> Vec<Share> {
+        match self.shares {
+            Shares::One(share) => vec![share],
+            Shares::Several { shares, .. } => shares,
+        }
+    }
+
     /// What it proves.
     pub(crate) fn grant(&self) -> &G {
         &self.grant

@@ -45,9 +45,29 @@ impl<G: Single> Lease<G> {
         Self { name, owner, token, ttl, delay, grant: PhantomData }
     }
 
+    /// A lease from its parts, as a service is told them. Nobody knows whether it is held until it is renewed.
+    pub fn of(name: LockName, owner: Owner, token: FencingToken, ttl: Duration, delay: Duration) -> Self {
+        Self::new(name, owner, token, ttl, delay)
+    }
+
     /// The lock.
     pub fn name(&self) -> &str {
         self.name.as_str()
+    }
+
+    /// The secret of the hold.
+    pub fn owner(&self) -> Owner {
+        self.owner
+    }
+
+    /// The lock delay.
+    pub fn delay(&self) -> Duration {
+        self.delay
+    }
+
+    /// The token of the hold; for a reader the number behind the `r`.
+    pub fn token(&self) -> FencingToken {
+        self.token
     }
 
     /// The lease as one line of text, with its secret: whoever reads it can renew and release the lock.

@@ -13,6 +13,7 @@
 //! - `clock`: time, real and virtual.
 
 mod actor;
+mod behalf;
 mod bell;
 mod blocking;
 mod clock;

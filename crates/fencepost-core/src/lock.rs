@@ -8,6 +8,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use crate::actor::Actor;
+use crate::behalf::OnBehalf;
 use crate::error::{AcquireError, Invalid, RunError};
 use crate::grant::{Grant, Permit};
 use crate::guard::Guard;
@@ -49,6 +50,7 @@ pub struct Lock<G: Grant = FencingToken> {
     loss_margin: Option<Duration>,
     delay: Duration,
     actor: Option<Actor>,
+    pub(crate) behalf: Option<OnBehalf>,
 }
 
 /// How long an acquisition waits.
@@ -86,6 +88,7 @@ impl<G: Grant> Lock<G> {
             loss_margin: None,
             delay: Duration::ZERO,
             actor: None,
+            behalf: None,
         }
     }
 }
@@ -103,8 +106,22 @@ impl Lock {
     }
 
     fn granting<G: Grant<Wanted = ()>>(self) -> Lock<G> {
-        let Self { quorum, name, wanted, label, ttl, wait, unfair, manual, max_hold, loss_margin, delay, actor } = self;
-        Lock { quorum, name, wanted, label, ttl, wait, unfair, manual, max_hold, loss_margin, delay, actor }
+        let Self {
+            quorum,
+            name,
+            wanted,
+            label,
+            ttl,
+            wait,
+            unfair,
+            manual,
+            max_hold,
+            loss_margin,
+            delay,
+            actor,
+            behalf,
+        } = self;
+        Lock { quorum, name, wanted, label, ttl, wait, unfair, manual, max_hold, loss_margin, delay, actor, behalf }
     }
 }
 
@@ -292,11 +309,16 @@ impl<G: Grant> Lock<G> {
         patience: Patience,
     ) -> Result<(Claim, Terms), AcquireError> {
         let label = checked_label(&self.label)?;
-        let owner = self.quorum.new_owner()?;
+        let behalf = self.behalf.as_ref();
+        let owner = match behalf.and_then(|behalf| behalf.owner) {
+            Some(owner) => owner,
+            None => self.quorum.new_owner()?,
+        };
         let turn = match patience {
             _ if (self.unfair && !manner.in_order) || !manner.fenced => Turn::Overtake,
             Patience::Until { .. } | Patience::Endless { .. } if self.quorum.abilities.wakes() => {
-                Turn::InLine(Place { ticket: self.quorum.ticket(), lease: self.quorum.waiter_lease(self.ttl) })
+                let ticket = behalf.and_then(|behalf| behalf.ticket).or_else(|| self.quorum.ticket());
+                Turn::InLine(Place { ticket, lease: self.quorum.waiter_lease(self.ttl) })
             }
             _ => Turn::AfterOthers,
         };
@@ -313,7 +335,9 @@ impl<G: Grant> Lock<G> {
         };
         let margin = self.margin();
         let actor = self.actor.clone();
-        Ok((claim, Terms { patience, margin, max_hold: self.max_hold, automatic: !self.manual, actor }))
+        let (direct, repeats) = behalf.map_or((false, false), |behalf| (true, behalf.repeats));
+        let automatic = !self.manual;
+        Ok((claim, Terms { patience, margin, max_hold: self.max_hold, automatic, actor, direct, repeats }))
     }
 
     /// Trouble that whoever waits sits out, if there is time left.
@@ -387,6 +411,7 @@ impl<G: Grant> Clone for Lock<G> {
             wanted: self.wanted.clone(),
             label: self.label.clone(),
             actor: self.actor.clone(),
+            behalf: self.behalf.clone(),
             ..*self
         }
     }

@@ -17,7 +17,7 @@ use crate::guard::Guard;
 use crate::kinds::{Names, Permits};
 use crate::lease::Lease;
 use crate::lock::{Lock, Wait};
-use crate::name::{LockName, checked_note};
+use crate::name::{LockName, checked_label, checked_note};
 use crate::quorum::Quorum;
 use crate::records::Records;
 use crate::state::{Holder, LockState, YieldRequest};
@@ -63,6 +63,14 @@ pub struct Guarantees {
 impl Locks {
     pub(crate) fn new(quorum: Arc<Quorum>, defaults: Defaults) -> Self {
         Self { quorum, defaults: Arc::new(defaults), records: None }
+    }
+
+    pub(crate) fn quorum(&self) -> &Arc<Quorum> {
+        &self.quorum
+    }
+
+    pub(crate) fn defaults(&self) -> &Defaults {
+        &self.defaults
     }
 
     /// The lock with this name. It holds nothing until acquired.
@@ -159,10 +167,19 @@ impl Locks {
     /// renewal, at a third of their ttl, and decide. Answers who was asked; `None`: it was free. The request ends with
     /// the hold it was meant for.
     pub async fn ask_to_yield(&self, name: &str, note: &str) -> Result<Option<Holder>, StoreError> {
+        self.ask_in_the_name_of(name, &self.defaults.label, note).await
+    }
+
+    pub(crate) async fn ask_in_the_name_of(
+        &self,
+        name: &str,
+        by: &str,
+        note: &str,
+    ) -> Result<Option<Holder>, StoreError> {
+        let refuse = |invalid| refused(&invalid, "ask_to_yield");
         let name = checked(name, "ask_to_yield")?;
-        let note = checked_note(note).map_err(|invalid| refused(&invalid, "ask_to_yield"))?;
-        let request = YieldRequest::new(self.quorum.any_number(), &*self.defaults.label, &*note);
-        self.quorum.ask_to_yield(name, request).await
+        let (by, note) = (checked_label(by).map_err(refuse)?, checked_note(note).map_err(refuse)?);
+        self.quorum.ask_to_yield(name, YieldRequest::new(self.quorum.any_number(), &*by, &*note)).await
     }
 
     /// "Is this the newest token granted?", for a resource that keeps no mark of its own. Where nodes vote and one of them

@@ -138,8 +138,8 @@ impl Owner {
         Ok(Self(bytes))
     }
 
-    #[cfg(feature = "test-util")]
-    pub(crate) fn from_bytes(bytes: [u8; 20]) -> Self {
+    /// The owner of these bytes, which nobody can guess: a chosen one, or what a secret was hashed to.
+    pub fn from_bytes(bytes: [u8; 20]) -> Self {
         Self(bytes)
     }
 

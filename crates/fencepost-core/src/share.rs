@@ -32,13 +32,17 @@ impl Share {
 
     /// Asks the store, whatever the claim's actor has.
     pub(crate) async fn ask(quorum: &Arc<Quorum>, claim: Claim, terms: Terms) -> Result<Self, AcquireError> {
-        let share = Self::alone(Course::start(quorum, claim, terms).ok_or(AcquireError::ShuttingDown)?);
-        share.granted().await
+        Self::start(quorum, claim, terms)?.granted().await
+    }
+
+    /// Asks the store, and is not granted yet.
+    pub(crate) fn start(quorum: &Arc<Quorum>, claim: Claim, terms: Terms) -> Result<Self, AcquireError> {
+        Ok(Self::alone(Course::start(quorum, claim, terms).ok_or(AcquireError::ShuttingDown)?))
     }
 
     /// Enters what the claim's actor has, and asks the store for what it has not.
     pub(crate) async fn enter(quorum: &Arc<Quorum>, claim: Claim, terms: Terms) -> Result<Self, AcquireError> {
-        let Some(actor) = claim.actor else { return Self::ask(quorum, claim, terms).await };
+        let Some(actor) = claim.actor.filter(|_| !terms.direct) else { return Self::ask(quorum, claim, terms).await };
         let mode = claim.mode;
         let mut wanted = (claim, terms);
         loop {
@@ -69,7 +73,7 @@ impl Share {
     /// What can be entered without waiting: what the claim's actor has, or a claim that is to be begun.
     pub(crate) fn enrol(quorum: &Arc<Quorum>, claim: Claim, terms: Terms) -> Result<Try, AcquireError> {
         let patience = terms.patience;
-        let Some(actor) = claim.actor else {
+        let Some(actor) = claim.actor.filter(|_| !terms.direct) else {
             let course = Course::enrol(quorum, claim, terms).ok_or(AcquireError::ShuttingDown)?;
             return Ok(Try { share: Self::alone(course), is_new: true, patience });
         };

@@ -13,5 +13,7 @@ pub(crate) mod once;
 pub(crate) mod release;
 pub(crate) mod run;
 pub(crate) mod schema;
+#[cfg(feature = "serve")]
+pub(crate) mod serve;
 pub(crate) mod show;
 mod state;

@@ -12,6 +12,7 @@ use crate::lock::{Lock, Wait};
 
 pub(crate) use semaphore::Permits;
 pub(crate) use several::Names;
+pub(crate) use together::{Boxed, all};
 
 /// A kind of lock. The compiler sees it as public; nobody outside can name it.
 pub trait Kind: Sized {

@@ -6,7 +6,6 @@ use crate::grant::Single;
 use crate::guard::Guard;
 use crate::lock::{Lock, Manner, Wait};
 use crate::name::LockName;
-use crate::share::Share;
 use crate::token::{FencingToken, SharedToken};
 
 async fn acquire<G: Single<Wanted = ()>>(lock: &Lock<G>, wait: Wait) -> Result<Guard<G>, AcquireError> {
@@ -14,7 +13,7 @@ async fn acquire<G: Single<Wanted = ()>>(lock: &Lock<G>, wait: Wait) -> Result<G
     let name = LockName::of_user(&lock.name)?;
     let manner = Manner { mode: G::MODE, fenced: G::FENCED, in_order: false };
     let (claim, terms) = lock.claim(name, manner, lock.patience(wait))?;
-    let share = Share::enter(&lock.quorum, claim, terms).await?;
+    let share = lock.share(claim, terms).await?;
     let grant = G::from_token(share.token());
     Ok(Guard::single(share, grant))
 }

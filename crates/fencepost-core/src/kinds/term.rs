@@ -7,7 +7,6 @@ use crate::grant::{Single as _, Term};
 use crate::guard::Guard;
 use crate::lock::{Lock, Manner, Wait};
 use crate::name::{LockName, checked_payload, with_payload};
-use crate::share::Share;
 
 impl Kind for Term {
     type Wanted = Candidacy;
@@ -18,7 +17,7 @@ impl Kind for Term {
         let name = LockName::of_user(&lock.name)?;
         let (mut claim, terms) = lock.claim(name, Manner::EXCLUSIVE, lock.patience(wait))?;
         claim.label = with_payload(claim.label, &payload);
-        let share = Share::enter(&lock.quorum, claim, terms).await?;
+        let share = lock.share(claim, terms).await?;
         lock.wanted.standing.leads(&share.course);
         let term = Self::from_token(share.token());
         Ok(Guard::single(share, term))

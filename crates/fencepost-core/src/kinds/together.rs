@@ -4,10 +4,10 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
 
-pub(super) type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// All answers, in the order of the futures.
-pub(super) async fn all<T: Unpin>(mut futures: Vec<Boxed<'_, T>>) -> Vec<T> {
+pub(crate) async fn all<T: Unpin>(mut futures: Vec<Boxed<'_, T>>) -> Vec<T> {
     let mut done: Vec<Option<T>> = futures.iter().map(|_| None).collect();
     poll_fn(|context| {
         for (future, done) in futures.iter_mut().zip(&mut done).filter(|(_, done)| done.is_none()) {

@@ -91,12 +91,12 @@ impl Course {
     /// Starts what was only enrolled.
     pub(crate) fn begin(self: &Arc<Self>) {
         self.tell(EventKind::Asked);
-        let first = self.claim.place().is_none() || self.quorum.line.enter(self);
+        let first = self.claim.place().is_none() || self.terms.direct || self.quorum.line.enter(self);
         self.push(if first { Input::Begin } else { Input::Tick });
     }
 
-    /// Takes over a lease that is already there, by renewing it. `None`: shutting down.
-    pub(crate) fn adopt(quorum: &Arc<Quorum>, claim: Claim, token: FencingToken, terms: Terms) -> Option<Arc<Self>> {
+    /// Takes over a lease that is said to be there: it is to be renewed or released. `None`: shutting down.
+    pub(crate) fn hold(quorum: &Arc<Quorum>, claim: Claim, token: FencingToken, terms: Terms) -> Option<Arc<Self>> {
         let margin = terms.margin;
         let course = Self::enrol(quorum, claim, terms)?;
         course.tell(EventKind::Asked);
@@ -112,10 +112,10 @@ impl Course {
             let ttl = course.claim.ttl;
             let until = now.plus(quorum.answer_within(ttl).min(ttl / 2) + margin);
             let nodes = vec![(Some(until), None); quorum.nodes.len()];
-            state.life.phase = Phase::Held(Hold::new(&scene, token, None, nodes, &course.upkeep()));
+            let hold = Hold::new(&scene, token, None, nodes, &course.upkeep());
+            state.life.phase = Phase::Held(hold.of_another());
             state.life.won = Some((token, Vec::new()));
         }
-        course.push(Input::Renew);
         Some(course)
     }
 
@@ -129,7 +129,7 @@ impl Course {
             listening: Vec::new(),
             alarm: None,
             wakers: Vec::new(),
-            in_line: claim.place().is_some(),
+            in_line: claim.place().is_some() && !terms.direct,
         };
         quorum.enrol(|id| {
             let (inbox, state) = (Mutex::default(), Mutex::new(state));

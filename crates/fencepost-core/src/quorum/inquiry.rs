@@ -9,7 +9,8 @@ use std::time::Duration;
 use super::Quorum;
 use super::ballot::Ballot;
 use crate::clock::{Alarm, Moment};
-use crate::error::{StoreError, StoreErrorKind};
+use crate::error::{NodeVote, StoreError, StoreErrorKind, Vote};
+use crate::kinds::{Boxed, all};
 use crate::state::{Holder, LockState, YieldRequest};
 use crate::store::{Answer, Deed, Event, LockName, Mailbox, Post, Reply, Step, Trouble};
 use crate::token::FencingToken;
@@ -210,6 +211,31 @@ impl Quorum {
         }
         let mut answers = self.ask(operation, self.patient(), |_| step.clone()).await?;
         answers.pop().ok_or_else(|| StoreError::no_answer(operation))
+    }
+
+    /// How each node is: what it says when it is asked for something small, and how fast.
+    pub(crate) async fn probe(self: &Arc<Self>, name: &LockName) -> Vec<NodeVote> {
+        let probes = self.nodes.iter().map(|store| {
+            let ask = async move {
+                let started = self.clock.now();
+                let deadline = started.plus(self.patient());
+                let heard = Heard { answers: vec![None], over: false, waker: None };
+                let inquiry = Arc::new(Inquiry { heard: Mutex::new(heard) });
+                let target: Arc<dyn Alarm> = inquiry.clone();
+                let alarm = self.clock.alarm(deadline, Arc::downgrade(&target));
+                store.submit(Step::Inspect { name: name.clone() }, deadline, Reply::new(inquiry.clone(), 0, 0));
+                poll_fn(|context| inquiry.poll_majority(context)).await;
+                self.clock.cancel(alarm);
+                let vote = match inquiry.heard().answers.pop().flatten() {
+                    Some(Ok(_)) => Vote::Granted,
+                    Some(Err(trouble)) => Vote::Failed(trouble.kind),
+                    None => Vote::Failed(StoreErrorKind::TooSlow),
+                };
+                NodeVote::new(store.label(), self.clock.now().since(started), vote)
+            };
+            Box::pin(ask) as Boxed<'_, _>
+        });
+        all(probes.collect()).await
     }
 
     fn patient(&self) -> Duration {

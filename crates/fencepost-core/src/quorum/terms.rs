@@ -61,4 +61,8 @@ pub(crate) struct Terms {
     pub(crate) max_hold: Option<Duration>,
     pub(crate) automatic: bool,
     pub(crate) actor: Option<Actor>,
+    /// For somebody who is no part of this process: nobody here waits behind it, or enters it again.
+    pub(crate) direct: bool,
+    /// It may be asked for again elsewhere: who gives up leaves what it may have to its lease.
+    pub(crate) repeats: bool,
 }

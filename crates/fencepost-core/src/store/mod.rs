@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use crate::actor::ActorId;
+pub use crate::behalf::{InLine, OnBehalf, Renewed, permit_name};
 pub use crate::clock::{Alarm, AlarmId, Clock, Moment};
 pub use crate::connect::{Opening, connect, connect_async};
 pub use crate::error::{StoreError, StoreErrorKind};

@@ -64,7 +64,8 @@ impl Course {
                     Input::Tick => pursuit.tick(scene),
                     Input::Leave => {
                         scene.tell(EventKind::Refused);
-                        life.phase = self.part(scene, pursuit);
+                        let lets_go = self.terms.repeats;
+                        life.phase = if lets_go { Phase::Done(None) } else { self.part(scene, pursuit) };
                         return;
                     }
                     Input::Stop => {

@@ -10,6 +10,7 @@ use crate::error::{AcquireError, LossReason, Lost, NodeVote, ReleaseOutcome, Ren
 use crate::quorum::hold::Heard;
 use crate::state::{Holder, Waiter, YieldRequest};
 use crate::store::Mode;
+use crate::token::FencingToken;
 
 impl Course {
     /// The end of the acquisition.
@@ -225,6 +226,11 @@ impl Course {
     /// It has ended, or is about to.
     pub(crate) fn is_past(&self) -> bool {
         matches!(self.state().life.phase, Phase::Leaving(_) | Phase::Done(_))
+    }
+
+    /// Its place in the store's line, once the store has told it.
+    pub(crate) fn ticket(&self) -> Option<FencingToken> {
+        self.state().claim.place()?.ticket
     }
 
     /// Who has the lock, as far as this claim knows.

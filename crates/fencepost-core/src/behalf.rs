@@ -1,0 +1,198 @@
+//! Locks on behalf of others: what a service needs that has no guards, only leases that others keep.
+//!
+//! Whoever stands behind such a claim is no part of this process. So it waits in the store's line and not in the
+//! process's own, where others could see only the first; its actor enters nothing again here; and its owner may be
+//! chosen, so that a request that is repeated, perhaps at another replica, is the same claim.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use crate::error::{AcquireError, Invalid, NodeVote, ReleaseOutcome, RenewError, StoreError};
+use crate::grant::{Grant, Single};
+use crate::guard::Guard;
+use crate::lease::Lease;
+use crate::lock::Lock;
+use crate::locks::{Locks, checked};
+use crate::name::{LockName, Owner};
+use crate::quorum::{Terms, acquired};
+use crate::share::Share;
+use crate::state::{Holder, LockState, YieldRequest};
+use crate::store::Claim;
+use crate::token::FencingToken;
+
+/// How a claim is made for somebody else.
+#[derive(Clone, Default)]
+pub struct OnBehalf {
+    pub(crate) owner: Option<Owner>,
+    pub(crate) ticket: Option<FencingToken>,
+    pub(crate) repeats: bool,
+    told: Option<Told>,
+}
+
+type Told = Arc<dyn Fn(InLine) + Send + Sync>;
+
+/// Somebody else has the lock, and the claim is in line.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct InLine {
+    /// Who has it, as far as the store said.
+    pub holder: Option<Holder>,
+    /// The place in line, where the store tells it.
+    pub ticket: Option<FencingToken>,
+}
+
+/// A lease that was kept for one more ttl.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Renewed {
+    /// Until validity ends.
+    pub remaining: Duration,
+    /// Somebody asks for the lock.
+    pub asked: Option<YieldRequest>,
+}
+
+impl OnBehalf {
+    /// Under this secret. Default: a new one.
+    #[must_use]
+    pub fn owner(mut self, owner: Owner) -> Self {
+        self.owner = Some(owner);
+        self
+    }
+
+    /// With a place in line that the store told before. Default: behind all others.
+    #[must_use]
+    pub fn ticket(mut self, ticket: Option<FencingToken>) -> Self {
+        self.ticket = ticket;
+        self
+    }
+
+    /// The claim may be asked for again, here or elsewhere, with the same owner: a future that is dropped while it waits
+    /// sends no release, which could free what the repeat was granted. Its place is left to its lease. Default: no.
+    #[must_use]
+    pub fn repeats(mut self) -> Self {
+        self.repeats = true;
+        self
+    }
+
+    /// Is told once, as soon as the claim is in line.
+    #[must_use]
+    pub fn tell(mut self, told: impl Fn(InLine) + Send + Sync + 'static) -> Self {
+        self.told = Some(Arc::new(told));
+        self
+    }
+}
+
+impl fmt::Debug for OnBehalf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OnBehalf").field("repeats", &self.repeats).finish_non_exhaustive()
+    }
+}
+
+/// The lock behind one permit of a semaphore.
+pub fn permit_name(semaphore: &str, slot: u32) -> Result<LockName, Invalid> {
+    LockName::permit(semaphore, slot)
+}
+
+impl<G: Grant> Lock<G> {
+    /// For somebody who is no part of this process.
+    pub fn on_behalf(mut self, of: OnBehalf) -> Self {
+        self.behalf = Some(of);
+        self
+    }
+
+    /// Its ttl.
+    pub fn lease_time(&self) -> Duration {
+        self.ttl
+    }
+
+    /// One share of a single lock.
+    pub(crate) async fn share(&self, claim: Claim, terms: Terms) -> Result<Share, AcquireError> {
+        let told = self.behalf.as_ref().and_then(|behalf| behalf.told.clone());
+        let Some(mut told) = told.map(Some) else { return Share::enter(&self.quorum, claim, terms).await };
+        let share = Share::start(&self.quorum, claim, terms)?;
+        {
+            let mut acquired = pin!(acquired(&share.course));
+            poll_fn(|context| {
+                let done = acquired.as_mut().poll(context);
+                if done.is_pending()
+                    && told.is_some()
+                    && share.course.poll_waiting(context).is_ready()
+                    && let Some(told) = told.take()
+                {
+                    told(InLine { holder: share.course.holder(), ticket: share.course.ticket() });
+                }
+                done
+            })
+            .await?;
+        }
+        Ok(share)
+    }
+}
+
+impl<G: Grant> Guard<G> {
+    /// Stops renewing, and makes data of all that the guard rests on: one lease for each lock, in the order of names or
+    /// slots.
+    pub fn leak_all(self) -> Vec<Lease> {
+        self.into_shares()
+            .into_iter()
+            .map(|mut share| {
+                share.abandon();
+                let claim = &share.course.claim;
+                Lease::new(claim.name.clone(), claim.owner, share.token(), claim.ttl, claim.delay)
+            })
+            .collect()
+    }
+}
+
+impl Locks {
+    /// Renews a lease once, and leaves it as data.
+    pub async fn renew_lease<G: Single>(&self, lease: &Lease<G>) -> Result<Renewed, RenewError> {
+        let guard = self.adopt(lease).await?;
+        let remaining = guard.remaining();
+        let asked = {
+            let mut asked = pin!(guard.yield_requested());
+            poll_fn(|context| Poll::Ready(asked.as_mut().poll(context))).await
+        };
+        drop(guard.leak());
+        Ok(Renewed { remaining, asked: if let Poll::Ready(asked) = asked { Some(asked) } else { None } })
+    }
+
+    /// Ends a lease. Nothing is renewed before, so a lease that is over is not brought back.
+    ///
+    /// # Cancel safety
+    /// Dropped, the release goes on. It is sent as soon as this future is first polled.
+    pub async fn release_lease<G: Single>(&self, lease: &Lease<G>) -> Result<ReleaseOutcome, StoreError> {
+        let course = Guard::forsake(self.quorum(), self.defaults(), lease)?;
+        poll_fn(|context| course.poll_left(context)).await
+    }
+
+    /// One page of [`list`](Self::list): at most so many, after that name, and whether there may be more. `contended`:
+    /// only locks that somebody waits for.
+    pub async fn page(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: u32,
+        contended: bool,
+    ) -> Result<(Vec<LockState>, bool), StoreError> {
+        let after = after.map(|after| checked(after, "list")).transpose()?;
+        self.quorum().clone().list(prefix.into(), after, limit, contended).await
+    }
+
+    /// How each node of the store is: whether it answers, and how fast.
+    pub async fn nodes(&self) -> Vec<NodeVote> {
+        match LockName::new("fencepost") {
+            Ok(any) => self.quorum().probe(&any).await,
+            Err(_) => Vec::new(),
+        }
+    }
+
+    /// [`ask_to_yield`](Self::ask_to_yield) in the name of somebody else.
+    pub async fn ask_to_yield_by(&self, name: &str, by: &str, note: &str) -> Result<Option<Holder>, StoreError> {
+        self.ask_in_the_name_of(name, by, note).await
+    }
+}

@@ -1,0 +1,72 @@
+//! Bodies and queries that are read with a limit, and refused with a problem that names the field.
+
+use std::sync::Arc;
+
+use axum::body::to_bytes;
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use fencepost_core::Invalid;
+use http::header;
+use http::request::Parts;
+use serde::de::DeserializeOwned;
+
+use crate::app::App;
+use crate::problem::Problem;
+
+/// A JSON body. No body at all is an empty one.
+pub(crate) struct Body<T>(pub(crate) T);
+
+/// A JSON body that carries a record.
+pub(crate) struct LargeBody<T>(pub(crate) T);
+
+impl<T: DeserializeOwned> FromRequest<Arc<App>> for Body<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
+        read(request, app.settings.limits.body).await.map(Self)
+    }
+}
+
+impl<T: DeserializeOwned> FromRequest<Arc<App>> for LargeBody<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
+        read(request, app.settings.limits.record_body).await.map(Self)
+    }
+}
+
+async fn read<T: DeserializeOwned>(request: Request, limit: usize) -> Result<T, Problem> {
+    let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).map(str::to_owned);
+    let bytes = to_bytes(request.into_body(), limit).await.map_err(|_| Problem::too_large(limit))?;
+    // A web page cannot send this type to another site without asking first; `text/plain` it can.
+    let is_json = kind.as_deref().is_some_and(|kind| {
+        kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
+    });
+    match bytes.len() {
+        0 => parsed(b"{}"),
+        _ if is_json => parsed(&bytes),
+        _ => Err(Problem::media_type()),
+    }
+}
+
+fn parsed<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    // What was sent may have a secret in it: only the place is told.
+    serde_json::from_slice(bytes).map_err(|error| {
+        let cure = format!("the body does not fit: {error}");
+        Invalid::new("body", "(hidden)", cure).into()
+    })
+}
+
+/// The query of a URL.
+pub(crate) struct Query<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + Send> FromRequestParts<Arc<App>> for Query<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
+        let query = axum::extract::Query::<T>::from_request_parts(parts, app).await;
+        let axum::extract::Query(query) = query.map_err(|error| {
+            Problem::from(Invalid::new("query", parts.uri.query().unwrap_or_default(), error.body_text()))
+        })?;
+        Ok(Self(query))
+    }
+}

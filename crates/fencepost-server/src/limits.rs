@@ -1,0 +1,64 @@
+//! What clients may ask for.
+
+use std::time::Duration;
+
+use fencepost_core::Invalid;
+
+use crate::problem::Problem;
+
+/// What clients may ask for. Beyond it they are refused with a 4xx; nothing of theirs is kept.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Bytes of a body. Default 16 KiB.
+    pub body: usize,
+    /// Bytes of a body that carries a record. Default 1 MiB: the largest record, as base64.
+    pub record_body: usize,
+    /// The longest ttl. Default 1 h; the store may take less.
+    pub ttl: Duration,
+    /// The longest wait of one request. Default 5 min.
+    pub wait: Duration,
+    /// Open connections. Default 4096.
+    pub connections: usize,
+    /// Requests that wait in line at this replica. Default 10,000.
+    pub waiters: usize,
+    /// The largest page of a listing. Default 1000.
+    pub page: u32,
+    /// From the start of a connection or the end of a request to the end of the next request's headers. Default 10 s for
+    /// the headers themselves.
+    pub header_time: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            body: 16 * 1024,
+            record_body: 1024 * 1024,
+            ttl: Duration::from_secs(3600),
+            wait: Duration::from_secs(300),
+            connections: 4096,
+            waiters: 10_000,
+            page: 1000,
+            header_time: Duration::from_secs(10),
+        }
+    }
+}
+
+impl Limits {
+    pub(crate) fn ttl(&self, ms: u64) -> Result<Duration, Problem> {
+        within("ttl_ms", ms, self.ttl)
+    }
+
+    pub(crate) fn wait(&self, ms: u64) -> Result<Duration, Problem> {
+        within("wait_ms", ms, self.wait)
+    }
+}
+
+fn within(field: &'static str, ms: u64, most: Duration) -> Result<Duration, Problem> {
+    let span = Duration::from_millis(ms);
+    if span > most {
+        let cure = format!("this service takes at most {}", most.as_millis());
+        return Err(Invalid::new(field, ms.to_string(), cure).into());
+    }
+    Ok(span)
+}

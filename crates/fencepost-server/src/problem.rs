@@ -1,0 +1,242 @@
+//! Errors as RFC 9457 says them: the one place that maps what the library says to a status and a stable code.
+
+use axum::response::{IntoResponse, Response};
+use fencepost_core::fence::FenceError;
+use fencepost_core::{
+    AcquireError, Holder, Invalid, LossReason, NodeVote, RenewError, StoreError, StoreErrorKind, Vote,
+};
+use http::{HeaderValue, StatusCode, header};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use crate::access::Verb;
+use crate::wire;
+
+/// What went wrong.
+#[derive(Clone, Debug)]
+pub(crate) struct Problem {
+    status: StatusCode,
+    code: &'static str,
+    detail: String,
+    retry_after_s: Option<u64>,
+    more: Map<String, Value>,
+}
+
+/// The body of every answer that is not a success, as `application/problem+json`.
+#[derive(Serialize, utoipa::ToSchema)]
+pub(crate) struct ProblemBody {
+    /// `about:blank`: the code says what it is.
+    r#type: String,
+    title: String,
+    status: u16,
+    /// Stable, for programs: `invalid`, `held`, `not_held`, `stale`, `deadlock`, `denied`, `limit`, `unreachable`, …
+    code: String,
+    /// For people.
+    detail: String,
+    /// Of `invalid`: which field.
+    field: Option<String>,
+    /// Of `invalid`: the refused value, shortened.
+    value: Option<String>,
+    /// Of `invalid`: what to do instead.
+    cure: Option<String>,
+    /// Of `held`: who has it.
+    holder: Option<wire::Holder>,
+    /// Of `held`: how long the request waited.
+    waited_ms: Option<u64>,
+    /// Of `not_held`, to the owner whom an operator threw out: `revoked`.
+    reason: Option<String>,
+    /// Of `stale`: the newest token.
+    seen: Option<String>,
+    /// Of `deadlock`: the locks of the circle.
+    cycle: Option<Vec<wire::State>>,
+    /// Of trouble with the store: it may have happened all the same.
+    outcome_unknown: Option<bool>,
+    /// Of trouble with the store: what each node said.
+    votes: Option<Vec<wire::NodeVote>>,
+}
+
+impl Problem {
+    pub(crate) fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
+        Self { status, code, detail: detail.into(), retry_after_s: None, more: Map::new() }
+    }
+
+    fn with(mut self, field: &str, value: impl Serialize) -> Self {
+        self.more.insert(field.to_owned(), json!(value));
+        self
+    }
+
+    fn retry_after(mut self, seconds: u64) -> Self {
+        self.retry_after_s = Some(seconds);
+        self
+    }
+
+    pub(crate) fn denied(verb: Verb) -> Self {
+        let what = match verb {
+            Verb::Acquire => "acquire",
+            Verb::Observe => "observe",
+            Verb::Admin => "admin",
+        };
+        Self::new(StatusCode::FORBIDDEN, "denied", format!("your credential does not have the right {what} here"))
+    }
+
+    pub(crate) fn unauthorized() -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", "say who you are")
+    }
+
+    pub(crate) fn bad_path() -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "invalid", "the path is no UTF-8: percent-encode the name")
+    }
+
+    pub(crate) fn no_route() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "no_route", "there is no such route; /openapi.json lists them")
+    }
+
+    pub(crate) fn wrong_method() -> Self {
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "method", "this route has another method; /openapi.json lists them")
+    }
+
+    pub(crate) fn media_type() -> Self {
+        let cure = "send the body as `content-type: application/json`";
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "media_type", cure)
+    }
+
+    pub(crate) fn too_large(limit: usize) -> Self {
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", format!("the body has more than {limit} bytes"))
+    }
+
+    pub(crate) fn limit(what: impl Into<String>) -> Self {
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "limit", what).retry_after(1)
+    }
+
+    pub(crate) fn shutting_down() -> Self {
+        let detail = "this replica is shutting down; ask another one";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "shutting_down", detail)
+            .retry_after(1)
+            .with("outcome_unknown", false)
+    }
+
+    pub(crate) fn superseded() -> Self {
+        let detail = "the same owner has asked again; that request goes on";
+        Self::new(StatusCode::CONFLICT, "superseded", detail)
+    }
+
+    /// Absent, lost and not yours are one answer. Only who has the secret can hear that it was revoked.
+    pub(crate) fn not_held(reason: Option<LossReason>) -> Self {
+        let detail = "this owner does not hold it: it was released, lost, or never yours";
+        let problem = Self::new(StatusCode::CONFLICT, "not_held", detail);
+        if reason == Some(LossReason::Revoked) { problem.with("reason", "revoked") } else { problem }
+    }
+
+    pub(crate) fn held(waited: std::time::Duration, holder: Option<&Holder>) -> Self {
+        let detail = holder.map_or("held by another".to_owned(), |holder| format!("held by {holder}"));
+        let problem = Self::new(StatusCode::LOCKED, "held", detail).with("waited_ms", wire::ms(waited));
+        match holder {
+            Some(holder) => problem.with("holder", wire::Holder::from(holder)),
+            None => problem,
+        }
+    }
+
+    /// As JSON, for a stream that has begun.
+    pub(crate) fn json(&self) -> Value {
+        let mut body = self.more.clone();
+        body.insert("type".into(), "about:blank".into());
+        body.insert("title".into(), self.status.canonical_reason().unwrap_or("error").into());
+        body.insert("status".into(), self.status.as_u16().into());
+        body.insert("code".into(), self.code.into());
+        body.insert("detail".into(), self.detail.clone().into());
+        Value::Object(body)
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = (self.status, self.json().to_string()).into_response();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if let Some(seconds) = self.retry_after_s {
+            headers.insert(header::RETRY_AFTER, seconds.into());
+        }
+        response
+    }
+}
+
+impl From<Invalid> for Problem {
+    fn from(invalid: Invalid) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "invalid", invalid.to_string())
+            .with("field", invalid.field)
+            .with("value", invalid.value)
+            .with("cure", invalid.cure)
+    }
+}
+
+impl From<AcquireError> for Problem {
+    fn from(error: AcquireError) -> Self {
+        match error {
+            AcquireError::Busy { waited, holder, .. } => Self::held(waited, holder.as_deref()),
+            AcquireError::Deadlock { ref cycle, .. } => {
+                let cycle: Vec<wire::State> = cycle.iter().map(wire::State::from).collect();
+                Self::new(StatusCode::CONFLICT, "deadlock", error.to_string()).with("cycle", cycle)
+            }
+            AcquireError::ShuttingDown => Self::shutting_down(),
+            AcquireError::Invalid(invalid) => invalid.into(),
+            AcquireError::Store(error) => error.into(),
+            other => Self::new(StatusCode::INTERNAL_SERVER_ERROR, "unexpected", other.to_string()),
+        }
+    }
+}
+
+impl From<RenewError> for Problem {
+    fn from(error: RenewError) -> Self {
+        match error {
+            RenewError::Lost(lost) => Self::not_held(Some(lost.reason)),
+            RenewError::Unknown(error) => error.into(),
+            other => Self::new(StatusCode::INTERNAL_SERVER_ERROR, "unexpected", other.to_string()),
+        }
+    }
+}
+
+impl From<FenceError> for Problem {
+    fn from(error: FenceError) -> Self {
+        match error {
+            FenceError::Stale(stale) => Self::new(StatusCode::PRECONDITION_FAILED, "stale", stale.to_string())
+                .with("seen", stale.seen.to_string()),
+            FenceError::Store(error) => error.into(),
+            other => Self::new(StatusCode::INTERNAL_SERVER_ERROR, "unexpected", other.to_string()),
+        }
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        let (status, code) = match error.kind {
+            StoreErrorKind::Unreachable => (StatusCode::SERVICE_UNAVAILABLE, "unreachable"),
+            StoreErrorKind::TooSlow => (StatusCode::SERVICE_UNAVAILABLE, "too_slow"),
+            StoreErrorKind::Quarantined { .. } => (StatusCode::SERVICE_UNAVAILABLE, "quarantined"),
+            StoreErrorKind::ClockOff { .. } => (StatusCode::SERVICE_UNAVAILABLE, "clock_off"),
+            StoreErrorKind::Denied => (StatusCode::BAD_GATEWAY, "store_denied"),
+            StoreErrorKind::OtherKind => (StatusCode::CONFLICT, "other_kind"),
+            StoreErrorKind::Misconfigured => (StatusCode::INTERNAL_SERVER_ERROR, "misconfigured"),
+            StoreErrorKind::Unsupported => (StatusCode::NOT_IMPLEMENTED, "unsupported"),
+            _ => (StatusCode::BAD_GATEWAY, "unexpected"),
+        };
+        let votes: Vec<wire::NodeVote> = error.votes.iter().map(wire::NodeVote::from).collect();
+        let problem = Self::new(status, code, error.to_string())
+            .with("outcome_unknown", error.outcome_unknown())
+            .with("votes", votes);
+        match error.kind {
+            StoreErrorKind::Quarantined { left } => problem.retry_after(left.as_secs() + 1),
+            _ if status == StatusCode::SERVICE_UNAVAILABLE => problem.retry_after(1),
+            _ => problem,
+        }
+    }
+}
+
+impl From<&NodeVote> for wire::NodeVote {
+    fn from(vote: &NodeVote) -> Self {
+        let said = match &vote.vote {
+            Vote::Failed(kind) => kind.to_string(),
+            other => other.to_string(),
+        };
+        Self { node: vote.node.clone(), latency_ms: wire::ms(vote.latency), vote: said }
+    }
+}
