@@ -22,14 +22,14 @@
 //! - [`steps`]: single steps on a store, without the engine.
 //! - [`poll`]: futures polled by hand; [`wait`]: for something to be so.
 
+pub use fencepost_history::{checker, history};
+
 pub mod candidates;
-pub mod checker;
 pub mod cluster;
 pub mod contract;
 pub mod dice;
 pub mod etcd;
 pub mod faulty;
-pub mod history;
 pub mod mariadb;
 pub mod net;
 pub mod nodes;

@@ -2,7 +2,7 @@
 //!
 //! No search: each rule is a sort and a sweep, O(n log n). A hold counts from the *answer* to its acquire until its
 //! release was *asked for*, its validity ended or its loss was told, whichever is first: so a finding is never a false
-//! alarm. `tests/checker.rs` compares the sweep with a brute-force search on small histories.
+//! alarm. `tests/checker.rs` of the testkit compares the sweep with a brute-force search on small histories.
 //!
 //! | rule | says |
 //! |---|---|
