@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 use crate::{clients, servers, shell};
 
 /// What must be there, how to tell, and the Debian package that has it.
-const NEEDS: [(Sign, &str); 15] = [
+const NEEDS: [(Sign, &str); 16] = [
     (Sign::Program("redis-server"), "redis-server"),
     (Sign::Folder("/usr/lib/postgresql"), "postgresql"),
     (Sign::Program("mariadbd"), "mariadb-server"),
     (Sign::Program("pgbouncer"), "pgbouncer"),
     // Networks that are cut, and libraries that are preloaded.
     (Sign::Program("ip"), "iproute2"),
+    (Sign::Program("systemd-analyze"), "systemd"),
     (Sign::Program("nft"), "nftables"),
     (Sign::Program("cc"), "gcc"),
     (Sign::Folder("/usr/include/linux"), "libc6-dev"),

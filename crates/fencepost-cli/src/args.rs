@@ -109,6 +109,13 @@ pub(crate) enum Command {
     /// Serve locks by HTTP, to programs in any language
     #[cfg(feature = "serve")]
     Serve(Serve),
+    /// Make a key for clients of the service, and its entry for `serve --auth-file`
+    #[cfg(feature = "serve")]
+    Key(Key),
+    /// Look at the audit log of a service
+    #[cfg(feature = "serve")]
+    #[command(subcommand)]
+    Audit(Audit),
     /// Show each setting and where it comes from
     Config,
     /// Make a new store ready; of a Redlock cluster all nodes must be up, and none may hold a lock
@@ -301,6 +308,43 @@ pub(crate) struct Release {
     pub(crate) reason: String,
 }
 
+/// How a log is written.
+#[cfg(feature = "serve")]
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum LogForm {
+    /// For people.
+    Text,
+    /// One object per line.
+    Json,
+}
+
+#[cfg(feature = "serve")]
+#[derive(Args, Debug)]
+pub(crate) struct Key {
+    /// What logs call whoever has it; several keys may have the same name
+    pub(crate) name: String,
+    /// A right: acquire, observe or admin, on all names that start so; * is for every name
+    #[arg(long, value_name = "VERB:PREFIX", required = true)]
+    pub(crate) allow: Vec<String>,
+}
+
+#[cfg(feature = "serve")]
+#[derive(Subcommand, Debug)]
+pub(crate) enum Audit {
+    /// Whether a log is whole, and whether what it tells may have happened
+    Check(AuditCheck),
+}
+
+#[cfg(feature = "serve")]
+#[derive(Args, Debug)]
+pub(crate) struct AuditCheck {
+    /// The log
+    pub(crate) file: PathBuf,
+    /// An entry that must be in it: the head that an earlier check printed
+    #[arg(long, value_name = "HASH")]
+    pub(crate) head: Option<String>,
+}
+
 /// What `serve` understands.
 #[cfg(feature = "serve")]
 #[derive(Args, Debug)]
@@ -308,6 +352,36 @@ pub(crate) struct Serve {
     /// Where to listen
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7117")]
     pub(crate) listen: std::net::SocketAddr,
+    /// Who may do what: keys and certificates, as `fencepost key` prints them; read again when it changes
+    #[arg(long, value_name = "FILE")]
+    pub(crate) auth_file: Option<PathBuf>,
+    /// The certificate to show (PEM); read again when it changes
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// Its private key (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Who signs certificates of clients (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) client_ca: Option<PathBuf>,
+    /// Append who did what to this file, one JSON line each
+    #[arg(long, value_name = "FILE")]
+    pub(crate) audit_log: Option<PathBuf>,
+    /// The form of the log on standard error
+    #[arg(long, value_name = "FORM", default_value = "text")]
+    pub(crate) log: LogForm,
+    /// Connections at a time
+    #[arg(long, value_name = "N", default_value_t = 4096)]
+    pub(crate) max_connections: usize,
+    /// Requests that wait for one lock
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub(crate) max_waiters: usize,
+    /// Locks that one principal has
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    pub(crate) max_locks: usize,
+    /// Acquisitions of one principal per second, and twice as many at once
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub(crate) max_rate: u32,
     /// How long connections have to end after SIGTERM
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "10s")]
     pub(crate) drain: Duration,

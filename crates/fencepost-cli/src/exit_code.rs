@@ -12,7 +12,7 @@ impl ExitCode {
     pub(crate) const STALE: Self = Self(1);
     /// `leader`: nobody leads.
     pub(crate) const NOBODY: Self = Self(1);
-    /// `deadlocks`: there is one.
+    /// `deadlocks`: there is one; `audit check`: the log is not in order.
     pub(crate) const FOUND: Self = Self(1);
     pub(crate) const USAGE: Self = Self(2);
     pub(crate) const STORE: Self = Self(69);
@@ -52,7 +52,7 @@ impl From<ExitCode> for std::process::ExitCode {
 pub(crate) const TABLE: &str = "\
 Exit codes:
   0     done; once: somebody else did it (-E changes this code)
-  1     check: the token is stale; deadlocks: there is one; leader: nobody leads
+  1     check: the token is stale; deadlocks: there is one; leader: nobody leads; audit check: the log is not in order
   2     usage, a bad name or a bad ttl
   69    the store is unreachable, has no quorum, is quarantined or too slow
   75    run: the lock was not obtained (-E changes this code)

@@ -42,6 +42,10 @@ fn command() -> Result<ExitCode, Failure> {
         Command::Deadlocks => commands::deadlocks::deadlocks(&settings(global)?),
         #[cfg(feature = "serve")]
         Command::Serve(arguments) => commands::serve::serve(&arguments, &settings(global)?),
+        #[cfg(feature = "serve")]
+        Command::Key(arguments) => commands::key::key(&arguments, &settings(global)?),
+        #[cfg(feature = "serve")]
+        Command::Audit(arguments) => commands::audit::audit(&arguments, &settings(global)?),
         Command::Config => commands::config::config(&settings(global)?),
         Command::Init => commands::init::init(&settings(global)?),
         Command::Schema(arguments) => commands::schema::schema(&arguments),

@@ -1,67 +1,22 @@
 //! Who may do what. A handler gets at the name of a lock only through here, together with the answer that its caller
 //! may do what the route does.
 //!
-//! `identify` puts a [`Principal`] into every request; [`Allowed`] and [`Caller`] ask it.
+//! The [gate](crate::auth) puts a [`Principal`] into every request; [`Allowed`] and [`Caller`] ask it.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use axum::extract::{FromRequestParts, Path, Request};
-use axum::middleware::Next;
-use axum::response::Response;
+use axum::extract::{FromRequestParts, Path};
 use fencepost_core::store::LockName;
 use http::request::Parts;
 
 use crate::app::App;
+use crate::auth::{Principal, Verb};
 use crate::problem::Problem;
-
-/// What somebody does with a lock.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verb {
-    /// Acquire, renew, release; ask a holder to let go.
-    Acquire,
-    /// See who has it.
-    Observe,
-    /// Throw out whoever has it.
-    Admin,
-}
-
-/// What somebody may do with names that start so.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Scope {
-    /// What names start with; empty: all.
-    pub prefix: String,
-    /// What may be done with them.
-    pub verbs: Vec<Verb>,
-}
-
-/// Who sent a request.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Principal {
-    /// As logs name it.
-    pub name: Arc<str>,
-    /// What it may do; nothing else.
-    pub scopes: Arc<[Scope]>,
-}
-
-impl Principal {
-    /// Whoever can reach a service that asks nobody who they are.
-    pub fn anyone() -> Self {
-        let all = Scope { prefix: String::new(), verbs: vec![Verb::Acquire, Verb::Observe, Verb::Admin] };
-        Self { name: "anyone".into(), scopes: Arc::new([all]) }
-    }
-}
 
 /// The one question: may they?
 fn permit(principal: &Principal, verb: Verb, name: &str) -> Result<(), Problem> {
-    let fits = |scope: &Scope| scope.verbs.contains(&verb) && name.starts_with(&scope.prefix);
-    if principal.scopes.iter().any(fits) { Ok(()) } else { Err(Problem::denied(verb)) }
-}
-
-/// Finds out who sent a request. Nobody is asked yet: all are the same.
-pub(crate) async fn identify(mut request: Request, next: Next) -> Response {
-    request.extensions_mut().insert(Principal::anyone());
-    next.run(request).await
+    if principal.may(verb, name) { Ok(()) } else { Err(Problem::denied(verb, name)) }
 }
 
 /// What a route does, as a type.
@@ -132,8 +87,13 @@ impl Caller {
         permit(&self.0, Verb::Observe, name).is_ok()
     }
 
-    pub(crate) fn name(&self) -> &str {
-        &self.0.name
+    /// For what belongs to no name: whether it may see any.
+    pub(crate) fn may_see_something(&self) -> Result<(), Problem> {
+        if self.0.may_somewhere(Verb::Observe) { Ok(()) } else { Err(Problem::denied(Verb::Observe, "")) }
+    }
+
+    pub(crate) fn name(&self) -> &Arc<str> {
+        self.0.name()
     }
 }
 

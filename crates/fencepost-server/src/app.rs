@@ -3,23 +3,26 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::middleware::from_fn;
+use axum::middleware::from_fn_with_state;
 use fencepost_core::Locks;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
-use crate::access::identify;
+use crate::auth::gate;
 use crate::events::Ring;
 use crate::in_flight::InFlight;
 use crate::problem::Problem;
 use crate::routes;
+use crate::routes::health::Readiness;
 use crate::settings::Settings;
+use crate::witness::Witness;
 
 /// What all handlers share. Nothing in it is needed to renew or release what was granted.
 pub(crate) struct App {
     pub(crate) locks: Locks,
     pub(crate) settings: Settings,
     pub(crate) in_flight: InFlight,
-    pub(crate) waiters: Semaphore,
+    pub(crate) witness: Witness,
+    pub(crate) readiness: Readiness,
     pub(crate) events: Arc<Ring>,
     pub(crate) draining: watch::Receiver<bool>,
 }
@@ -27,8 +30,8 @@ pub(crate) struct App {
 impl App {
     pub(crate) fn new(locks: Locks, settings: Settings, draining: watch::Receiver<bool>) -> Arc<Self> {
         let events = Ring::of(&locks, draining.clone());
-        let waiters = Semaphore::new(settings.limits.waiters);
-        Arc::new(Self { locks, settings, in_flight: InFlight::default(), waiters, events, draining })
+        let (witness, in_flight) = (Witness::new(&settings), InFlight::default());
+        Arc::new(Self { locks, settings, in_flight, witness, readiness: Readiness::default(), events, draining })
     }
 
     pub(crate) fn is_draining(&self) -> bool {
@@ -50,6 +53,6 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .merge(routes::outside())
         .fallback(async || Problem::no_route())
         .method_not_allowed_fallback(async || Problem::wrong_method())
-        .layer(from_fn(identify))
+        .layer(from_fn_with_state(app.clone(), gate))
         .with_state(app)
 }

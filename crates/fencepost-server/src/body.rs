@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::body::to_bytes;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use fencepost_core::Invalid;
+use http_body::Body as _;
 use http::header;
 use http::request::Parts;
 use serde::de::DeserializeOwned;
@@ -22,7 +23,7 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Body<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
-        read(request, app.settings.limits.body).await.map(Self)
+        read(request, app, app.settings.limits.body).await.map(Self)
     }
 }
 
@@ -30,13 +31,19 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for LargeBody<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
-        read(request, app.settings.limits.record_body).await.map(Self)
+        read(request, app, app.settings.limits.record_body).await.map(Self)
     }
 }
 
-async fn read<T: DeserializeOwned>(request: Request, limit: usize) -> Result<T, Problem> {
+async fn read<T: DeserializeOwned>(request: Request, app: &App, limit: usize) -> Result<T, Problem> {
     let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).map(str::to_owned);
-    let bytes = to_bytes(request.into_body(), limit).await.map_err(|_| Problem::too_large(limit))?;
+    let body = request.into_body();
+    if body.size_hint().lower() > limit as u64 {
+        return Err(Problem::too_large(limit));
+    }
+    let (time, too_large) = (app.settings.limits.body_time, |_| Problem::too_large(limit));
+    let bytes = tokio::time::timeout(time, to_bytes(body, limit)).await.map_err(|_| Problem::slow_body(time))?;
+    let bytes = bytes.map_err(too_large)?;
     // A web page cannot send this type to another site without asking first; `text/plain` it can.
     let is_json = kind.as_deref().is_some_and(|kind| {
         kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))

@@ -12,6 +12,7 @@ use crate::access::Caller;
 use crate::app::App;
 use crate::problem::Problem;
 use crate::wire::{self, Mode, Queue};
+use crate::witness::Hold;
 
 /// A lease that says nothing else.
 pub(crate) const TTL_MS: u64 = 30_000;
@@ -120,6 +121,7 @@ pub(crate) fn read_token(field: &'static str, token: &str) -> Result<FencingToke
 /// A claim that is ready to be pursued.
 pub(crate) struct Pursuit<G: Grant> {
     pub(crate) app: Arc<App>,
+    pub(crate) caller: Caller,
     pub(crate) name: LockName,
     pub(crate) secret: Secret,
     pub(crate) ticket: Option<FencingToken>,
@@ -136,11 +138,8 @@ impl<G: Single> Pursuit<G> {
         told: impl Fn(InLine) + Send + Sync + 'static,
         hand_over_is_full: bool,
     ) -> Result<wire::Lease, Problem> {
-        let Self { app, name, secret, ticket, lock, waits } = self;
-        let _waiter = match waits {
-            true => Some(app.waiters.try_acquire().map_err(|_| Problem::limit("too many wait at this replica"))?),
-            false => None,
-        };
+        let Self { app, caller, name, secret, ticket, lock, waits } = self;
+        let seat = app.witness.admit(&caller, std::slice::from_ref(&name), 1, waits)?;
         let turn = match secret.chosen {
             true => Some(app.in_flight.enter(&name, secret.owner).await?),
             false => None,
@@ -168,7 +167,10 @@ impl<G: Single> Pursuit<G> {
         if !skips {
             whole(&guard, &lock).await?;
         }
-        Ok(answer(guard.leak(), &lock))
+        let lease = answer(guard.leak(), &lock);
+        let (token, ttl) = (lease.token.clone().unwrap_or_default(), lock.lease_time());
+        app.witness.granted(&Hold { caller: &caller, name: &name, owner: secret.owner, token, ttl }, &seat);
+        Ok(lease)
     }
 }
 
@@ -225,11 +227,11 @@ impl Wanted {
         Ok(match claim.mode {
             Mode::Exclusive => {
                 let lock = terms.on(&app, caller, lock, waits)?;
-                Self::Writer(Pursuit { app, name, secret, ticket, lock, waits })
+                Self::Writer(Pursuit { app, caller: caller.clone(), name, secret, ticket, lock, waits })
             }
             Mode::Shared => {
                 let lock = terms.on(&app, caller, lock.shared(), waits)?;
-                Self::Reader(Pursuit { app, name, secret, ticket, lock, waits })
+                Self::Reader(Pursuit { app, caller: caller.clone(), name, secret, ticket, lock, waits })
             }
         })
     }

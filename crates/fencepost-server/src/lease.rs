@@ -5,13 +5,17 @@ use std::time::Duration;
 use fencepost_core::store::{LockName, Owner};
 use fencepost_core::{FencingToken, Lease, ReleaseOutcome, SharedToken, Single};
 
+use crate::access::Caller;
 use crate::app::App;
+use crate::audit::boot_ns;
 use crate::claim::{TTL_MS, read_owner, read_token};
 use crate::problem::Problem;
 use crate::wire::{self, Mode};
+use crate::witness::Hold;
 
 /// A lease as it was sent back.
 pub(crate) struct Returned {
+    caller: Caller,
     name: LockName,
     owner: Owner,
     token: FencingToken,
@@ -21,7 +25,7 @@ pub(crate) struct Returned {
 }
 
 impl Returned {
-    pub(crate) async fn read(app: &App, name: LockName, lease: &wire::Lease) -> Result<Self, Problem> {
+    pub(crate) async fn read(app: &App, caller: Caller, name: LockName, lease: &wire::Lease) -> Result<Self, Problem> {
         let owner = read_owner(&lease.owner)?;
         let ttl = app.settings.limits.ttl(lease.ttl_ms.unwrap_or(TTL_MS))?;
         let delay = Duration::from_millis(lease.lock_delay_ms.unwrap_or(0));
@@ -33,7 +37,7 @@ impl Returned {
             }
             None => Self::find(app, &name, lease.mode).await?,
         };
-        Ok(Self { name, owner, token, ttl, delay, mode })
+        Ok(Self { caller, name, owner, token, ttl, delay, mode })
     }
 
     /// The token by which the store knows the hold. Whether it is this owner's, the store says in the step that follows.
@@ -50,31 +54,52 @@ impl Returned {
         }
     }
 
-    pub(crate) fn of(name: LockName, owner: Owner, token: FencingToken, ttl: Duration, delay: Duration) -> Self {
-        Self { name, owner, token, ttl, delay, mode: Mode::Exclusive }
+    /// An exclusive one, part of a batch or of a semaphore.
+    pub(crate) fn of(
+        caller: &Caller,
+        name: LockName,
+        owner: Owner,
+        token: FencingToken,
+        ttl: Duration,
+        delay: Duration,
+    ) -> Self {
+        Self { caller: caller.clone(), name, owner, token, ttl, delay, mode: Mode::Exclusive }
+    }
+
+    fn hold(&self) -> Hold<'_> {
+        let token = wire::token_text(self.token, self.mode == Mode::Shared);
+        Hold { caller: &self.caller, name: &self.name, owner: self.owner, token, ttl: self.ttl }
     }
 
     pub(crate) async fn renew(self, app: &App) -> Result<wire::Renewed, Problem> {
-        match self.mode {
+        let asked_ns = boot_ns();
+        let renewed = match self.mode {
             Mode::Exclusive => self.renew_as::<FencingToken>(app).await,
             Mode::Shared => self.renew_as::<SharedToken>(app).await,
-        }
+        };
+        app.witness.renewed(&self.hold(), asked_ns, renewed.as_ref().err());
+        renewed
     }
 
-    async fn renew_as<G: Single>(self, app: &App) -> Result<wire::Renewed, Problem> {
-        let Self { name, owner, token, ttl, delay, .. } = self;
-        let renewed = app.locks.renew_lease(&Lease::<G>::of(name, owner, token, ttl, delay)).await?;
+    async fn renew_as<G: Single>(&self, app: &App) -> Result<wire::Renewed, Problem> {
+        let renewed = app.locks.renew_lease(&self.lease::<G>()).await?;
         let asked =
             renewed.asked.map(|asked| wire::YieldRequest { number: asked.number(), by: asked.by, note: asked.note });
-        Ok(wire::Renewed { ttl_ms: wire::ms(ttl), yield_requested: asked })
+        Ok(wire::Renewed { ttl_ms: wire::ms(self.ttl), yield_requested: asked })
     }
 
     pub(crate) async fn release(self, app: &App) -> Result<wire::Released, Problem> {
-        let Self { name, owner, token, ttl, delay, .. } = self;
-        let lease = Lease::<FencingToken>::of(name, owner, token, ttl, delay);
-        match app.locks.release_lease(&lease).await? {
-            ReleaseOutcome::Freed | ReleaseOutcome::StillHeld { .. } => Ok(wire::Released { outcome: "freed" }),
+        let asked_ns = boot_ns();
+        match app.locks.release_lease(&self.lease::<FencingToken>()).await? {
+            ReleaseOutcome::Freed | ReleaseOutcome::StillHeld { .. } => {
+                app.witness.released(&self.hold(), asked_ns);
+                Ok(wire::Released { outcome: "freed" })
+            }
             _ => Err(Problem::not_held(None)),
         }
+    }
+
+    fn lease<G: Single>(&self) -> Lease<G> {
+        Lease::of(self.name.clone(), self.owner, self.token, self.ttl, self.delay)
     }
 }

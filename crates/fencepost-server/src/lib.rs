@@ -4,27 +4,42 @@
 //! replica or at another. So the service keeps nothing: what is held is in the store, and several replicas may run in
 //! front of one.
 //!
-//! Reading order: [`run`] accepts connections; `app` puts the routes together; `access` says who may do what, and is
-//! the only way for a handler to a name; `wire` has the bodies, `problem` the errors, `claim` what becomes of a claim.
+//! Reading order: [`run`] accepts connections; `app` puts the routes together; `auth` asks who they are; `access` says who may do what,
+//! and is the only way for a handler to a name; `witness` sees all that is done, for limits, metrics and the audit log;
+//! `wire` has the bodies, `problem` the errors, `claim` what becomes of a claim.
 
 mod access;
+mod admission;
 mod app;
+mod audit;
+pub mod auth;
 mod body;
+mod bucket;
 mod claim;
 mod events;
+mod holdings;
 mod in_flight;
 mod lease;
 mod limits;
+mod metrics;
+mod notify;
 mod openapi;
 mod problem;
 mod routes;
 mod serve;
 mod settings;
 mod sse;
+mod tls;
+mod watched;
 mod wire;
+mod witness;
 
-pub use access::{Principal, Scope, Verb};
+pub use audit::AuditLog;
+pub use bucket::Rate;
 pub use limits::Limits;
+pub use metrics::Metrics;
+pub use notify::Manager;
 pub use openapi::openapi;
 pub use serve::run;
 pub use settings::Settings;
+pub use tls::TlsFiles;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use fencepost_core::Invalid;
 
+use crate::bucket::Rate;
 use crate::problem::Problem;
 
 /// What clients may ask for. Beyond it they are refused with a 4xx; nothing of theirs is kept.
@@ -20,13 +21,28 @@ pub struct Limits {
     pub wait: Duration,
     /// Open connections. Default 4096.
     pub connections: usize,
+    /// Requests at a time on one connection of HTTP/2. Default 256.
+    pub streams: u32,
+    /// Bytes of a request's head. Default 16 KiB.
+    pub head: usize,
+    /// Headers of a request. Default 64.
+    pub headers: usize,
     /// Requests that wait in line at this replica. Default 10,000.
     pub waiters: usize,
+    /// Those of them that wait for one lock. Default 1000.
+    pub waiters_per_lock: usize,
+    /// Locks that one principal has from this replica. Default 100,000.
+    pub locks: usize,
+    /// Acquisitions of one principal. Default 1000 per second and 2000 at once. Where nobody is asked who they are,
+    /// there is no principal, and no rate.
+    pub rate: Rate,
     /// The largest page of a listing. Default 1000.
     pub page: u32,
     /// From the start of a connection or the end of a request to the end of the next request's headers. Default 10 s for
     /// the headers themselves.
     pub header_time: Duration,
+    /// From the end of the headers to the end of the body. Default 10 s.
+    pub body_time: Duration,
 }
 
 impl Default for Limits {
@@ -37,9 +53,16 @@ impl Default for Limits {
             ttl: Duration::from_secs(3600),
             wait: Duration::from_secs(300),
             connections: 4096,
+            streams: 256,
+            head: 16 * 1024,
+            headers: 64,
             waiters: 10_000,
+            waiters_per_lock: 1000,
+            locks: 100_000,
+            rate: Rate { per_second: 1000.0, burst: 2000.0 },
             page: 1000,
             header_time: Duration::from_secs(10),
+            body_time: Duration::from_secs(10),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use utoipa::OpenApi;
 
-use crate::routes::{batches, elections, events, locks, records, semaphores, store};
+use crate::routes::{batches, elections, events, health, locks, records, semaphores, store};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -36,6 +36,9 @@ use crate::routes::{batches, elections, events, locks, records, semaphores, stor
         store::deadlocks,
         store::nodes,
         events::events,
+        health::healthz,
+        health::readyz,
+        health::metrics,
     )
 )]
 struct Interface;

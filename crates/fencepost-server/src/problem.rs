@@ -9,7 +9,7 @@ use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::access::Verb;
+use crate::auth::Verb;
 use crate::wire;
 
 /// What went wrong.
@@ -20,6 +20,16 @@ pub(crate) struct Problem {
     detail: String,
     retry_after_s: Option<u64>,
     more: Map<String, Value>,
+    notice: Option<Notice>,
+}
+
+/// What a refusal is about, for those who keep count: it travels with the answer, not in it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Notice {
+    /// Refused for who they are.
+    Denied { why: &'static str, lock: Option<String> },
+    /// Refused by this limit.
+    Limited(&'static str),
 }
 
 /// The body of every answer that is not a success, as `application/problem+json`.
@@ -57,7 +67,7 @@ pub(crate) struct ProblemBody {
 
 impl Problem {
     pub(crate) fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
-        Self { status, code, detail: detail.into(), retry_after_s: None, more: Map::new() }
+        Self { status, code, detail: detail.into(), retry_after_s: None, more: Map::new(), notice: None }
     }
 
     fn with(mut self, field: &str, value: impl Serialize) -> Self {
@@ -70,17 +80,38 @@ impl Problem {
         self
     }
 
-    pub(crate) fn denied(verb: Verb) -> Self {
-        let what = match verb {
-            Verb::Acquire => "acquire",
-            Verb::Observe => "observe",
-            Verb::Admin => "admin",
-        };
-        Self::new(StatusCode::FORBIDDEN, "denied", format!("your credential does not have the right {what} here"))
+    fn noticed(mut self, notice: Notice) -> Self {
+        self.notice = Some(notice);
+        self
+    }
+
+    /// The answer is the same for every name.
+    pub(crate) fn denied(verb: Verb, name: &str) -> Self {
+        let detail = format!("your credential does not have the right {verb} here");
+        let lock = Some(name.to_owned()).filter(|name| !name.is_empty());
+        Self::new(StatusCode::FORBIDDEN, "denied", detail).noticed(Notice::Denied { why: verb.as_str(), lock })
+    }
+
+    pub(crate) fn not_welcome(detail: &str) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "denied", detail).noticed(Notice::Denied { why: "origin", lock: None })
     }
 
     pub(crate) fn unauthorized() -> Self {
-        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", "say who you are")
+        let detail = "say who you are: `authorization: Bearer KEY`, or a certificate";
+        let notice = Notice::Denied { why: "credential", lock: None };
+        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", detail).noticed(notice)
+    }
+
+    pub(crate) fn slow_body(limit: std::time::Duration) -> Self {
+        let detail = format!("the body was not there within {limit:?}");
+        Self::new(StatusCode::REQUEST_TIMEOUT, "slow_body", detail).noticed(Notice::Limited("body_time"))
+    }
+
+    /// Refused by a limit, with the seconds after which to come again.
+    pub(crate) fn limited(limit: &'static str, detail: impl Into<String>, after: std::time::Duration) -> Self {
+        let seconds = after.as_secs().saturating_add(u64::from(after.subsec_nanos() > 0)).clamp(1, 3600);
+        let problem = Self::new(StatusCode::TOO_MANY_REQUESTS, "limit", detail).retry_after(seconds);
+        problem.noticed(Notice::Limited(limit))
     }
 
     pub(crate) fn bad_path() -> Self {
@@ -101,11 +132,8 @@ impl Problem {
     }
 
     pub(crate) fn too_large(limit: usize) -> Self {
-        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", format!("the body has more than {limit} bytes"))
-    }
-
-    pub(crate) fn limit(what: impl Into<String>) -> Self {
-        Self::new(StatusCode::TOO_MANY_REQUESTS, "limit", what).retry_after(1)
+        let detail = format!("the body has more than {limit} bytes");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail).noticed(Notice::Limited("body"))
     }
 
     pub(crate) fn shutting_down() -> Self {
@@ -136,6 +164,20 @@ impl Problem {
         }
     }
 
+    /// Whether this says that its caller holds nothing.
+    pub(crate) fn is_not_held(&self) -> bool {
+        self.code == "not_held"
+    }
+
+    /// Whether nobody knows what the store did.
+    pub(crate) fn is_trouble(&self) -> bool {
+        self.status.is_server_error()
+    }
+
+    pub(crate) fn code(&self) -> &'static str {
+        self.code
+    }
+
     /// As JSON, for a stream that has begun.
     pub(crate) fn json(&self) -> Value {
         let mut body = self.more.clone();
@@ -155,6 +197,12 @@ impl IntoResponse for Problem {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         if let Some(seconds) = self.retry_after_s {
             headers.insert(header::RETRY_AFTER, seconds.into());
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if let Some(notice) = self.notice {
+            response.extensions_mut().insert(notice);
         }
         response
     }

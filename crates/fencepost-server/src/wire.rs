@@ -419,6 +419,13 @@ pub(crate) struct Put {
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub(crate) struct Done {}
 
+/// How a replica is.
+#[derive(Serialize, utoipa::ToSchema)]
+pub(crate) struct Health {
+    /// `ok`, or `ready`.
+    pub(crate) status: &'static str,
+}
+
 pub(crate) fn token_text(token: core::FencingToken, shared: bool) -> String {
     if shared { format!("r{token}") } else { token.to_string() }
 }

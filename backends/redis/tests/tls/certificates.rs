@@ -53,6 +53,15 @@ impl Authority {
         self
     }
 
+    /// The same with a name that a service knows it by.
+    #[allow(dead_code, reason = "for the tests of the service")]
+    pub(crate) fn for_client_called(self, name: &str) -> Self {
+        let mut params = CertificateParams::new([name.to_owned()]).expect("a name");
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        self.sign("client", params);
+        self
+    }
+
     fn sign(&self, who: &str, params: CertificateParams) {
         let key = KeyPair::generate().expect("a key");
         let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");

@@ -1,11 +1,15 @@
 //! One verb each.
 
+#[cfg(feature = "serve")]
+pub(crate) mod audit;
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod deadlocks;
 pub(crate) mod elect;
 pub(crate) mod init;
+#[cfg(feature = "serve")]
+pub(crate) mod key;
 pub(crate) mod leader;
 pub(crate) mod ls;
 pub(crate) mod man;

@@ -6,6 +6,8 @@ mod deadlocks;
 mod elect;
 mod etcd;
 mod generated;
+#[cfg(feature = "serve")]
+mod guarded;
 mod loss;
 mod nesting;
 mod once;

@@ -79,39 +79,40 @@ pub fn check(log: impl BufRead, known: Option<&str>) -> io::Result<Report> {
     })
 }
 
-/// A grant, by its lock and its token.
+/// One acquisition, by its lock and its claim. A token will not do: whoever gives back says which, and may lie.
 type Key<'a> = (&'a str, &'a str);
 
 fn history(entries: &[Entry]) -> History {
     let mut history = History::new();
     let mut clock = BootClock::default();
-    let dated: Vec<(Moment, &Entry)> = entries.iter().map(|entry| (clock.moment(entry), entry)).collect();
-    let ends: HashMap<Key<'_>, Moment> = dated
-        .iter()
-        .filter(|(_, entry)| entry.act == Act::Released)
-        .filter_map(|(at, entry)| Some((entry.key()?, at.minus(entry.lasted()))))
-        .collect();
-    let mut claims: HashMap<Key<'_>, (u64, Option<&str>)> = HashMap::new();
+    // By key: the token, and where the grant is among the notes.
+    let mut held: HashMap<Key<'_>, (FencingToken, usize)> = HashMap::new();
     let mut notes: Vec<(Moment, u64, &str, What)> = Vec::new();
-    for (at, entry) in &dated {
+    for entry in entries {
+        let at = clock.moment(entry);
+        let asked = at.minus(entry.lasted());
         let Some((key, (token, shared))) = entry.key().zip(entry.token.as_deref().and_then(parsed)) else { continue };
         match entry.act {
             // The answer to a request that was sent again is no second grant.
-            Act::Granted if claims.get(&key).is_some_and(|(_, owner)| *owner == entry.claim.as_deref()) => {}
+            Act::Granted if held.get(&key).is_some_and(|(known, _)| *known == token) => {}
             Act::Granted => {
                 let claim = notes.len() as u64;
-                claims.insert(key, (claim, entry.claim.as_deref()));
-                let until = ends.get(&key).copied().unwrap_or(*at).max(*at);
-                notes.push((at.minus(entry.lasted()), claim, key.0, What::Asked));
-                notes.push((*at, claim, key.0, What::Acquired { token, until }));
+                notes.push((asked, claim, key.0, What::Asked));
+                held.insert(key, (token, notes.len()));
+                notes.push((at, claim, key.0, What::Acquired { token, until: at }));
                 if shared {
                     let lock = history.lock(key.0);
                     history.readers.insert((lock, token));
                 }
             }
             Act::Released => {
-                let claim = claims.get(&key).copied();
-                notes.extend(claim.map(|(claim, _)| (at.minus(entry.lasted()), claim, key.0, What::Releasing)));
+                let Some((_, granted)) = held.remove(&key) else { continue };
+                let (from, claim, _, what) = &mut notes[granted];
+                if let What::Acquired { until, .. } = what {
+                    *until = asked.max(*from);
+                }
+                let claim = *claim;
+                notes.push((asked, claim, key.0, What::Releasing));
             }
             _ => {}
         }
@@ -126,7 +127,7 @@ fn history(entries: &[Entry]) -> History {
 
 impl Entry {
     fn key(&self) -> Option<Key<'_>> {
-        Some((self.lock.as_deref()?, self.token.as_deref()?))
+        Some((self.lock.as_deref()?, self.claim.as_deref().or(self.token.as_deref())?))
     }
 
     /// From the request to the line about it.

@@ -1,5 +1,6 @@
 //! Several names at once: all or nothing.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,13 +10,15 @@ use fencepost_core::Invalid;
 use fencepost_core::store::OnBehalf;
 use futures_util::future::join_all;
 
-use crate::access::{Caller, Verb};
+use crate::access::Caller;
 use crate::app::App;
+use crate::auth::Verb;
 use crate::body::Body;
 use crate::claim::{TTL_MS, Terms, new_owner, read_owner, read_token, whole};
 use crate::lease::Returned;
 use crate::problem::{Problem, ProblemBody};
 use crate::wire;
+use crate::witness::Hold;
 
 /// Takes all of these locks if nobody has any of them.
 #[utoipa::path(post, path = "/v1/batches/try", tag = "batches", request_body = wire::BatchClaim,
@@ -47,9 +50,7 @@ async fn take(
     claim: &wire::BatchClaim,
     waits: bool,
 ) -> Result<wire::BatchLease, Problem> {
-    for name in &claim.names {
-        caller.may(Verb::Acquire, name)?;
-    }
+    let names = claim.names.iter().map(|name| caller.may(Verb::Acquire, name)).collect::<Result<Vec<_>, _>>()?;
     let terms = Terms {
         ttl_ms: claim.ttl_ms,
         wait_ms: claim.wait_ms,
@@ -62,15 +63,20 @@ async fn take(
     let owner = new_owner()?;
     let lock = terms.on(app, caller, app.locks.all_of(claim.names.iter().cloned()), waits)?;
     let lock = lock.on_behalf(OnBehalf::default().owner(owner));
-    let _waiter = app.waiters.try_acquire().map_err(|_| Problem::limit("too many wait at this replica"))?;
+    let seat = app.witness.admit(caller, &names, names.len(), waits)?;
     let guard = tokio::select! {
         biased;
         guard = lock.acquire() => guard?,
         () = app.drained(), if waits => return Err(Problem::shutting_down()),
     };
     whole(&guard, &lock).await?;
-    let tokens = guard.tokens().iter().map(|(name, token)| (name.clone(), token.to_string())).collect();
+    let tokens: BTreeMap<String, String> =
+        guard.tokens().iter().map(|(name, token)| (name.clone(), token.to_string())).collect();
     drop(guard.leak_all());
+    for (name, token) in names.iter().filter_map(|name| Some((name, tokens.get(name.as_str())?))) {
+        let (token, ttl) = (String::clone(token), lock.lease_time());
+        app.witness.granted(&Hold { caller, name, owner, token, ttl }, &seat);
+    }
     let ttl_ms = Some(wire::ms(lock.lease_time()));
     Ok(wire::BatchLease { owner: owner.expose(), ttl_ms, tokens, lock_delay_ms: claim.lock_delay_ms })
 }
@@ -109,7 +115,7 @@ fn returned(app: &App, caller: &Caller, lease: &wire::BatchLease) -> Result<Vec<
     }
     let each = lease.tokens.iter().map(|(name, token)| {
         let name = caller.may(Verb::Acquire, name)?;
-        Ok(Returned::of(name, owner, read_token("tokens", token)?, ttl, delay))
+        Ok(Returned::of(caller, name, owner, read_token("tokens", token)?, ttl, delay))
     });
     each.collect()
 }

@@ -46,7 +46,7 @@ pub(crate) async fn campaign(
     };
     let election = app.locks.election(name.as_str()).payload(claim.payload);
     let lock = terms.on(&app, &caller, election, true)?;
-    let pursuit: Pursuit<Term> = Pursuit { app: app.clone(), name, secret, ticket, lock, waits: true };
+    let pursuit: Pursuit<Term> = Pursuit { app: app.clone(), caller, name, secret, ticket, lock, waits: true };
     if sse::is_wanted(&headers) {
         return Ok(in_pieces(&app, |told| pursuit.lease(told, false)));
     }
@@ -89,10 +89,10 @@ pub(crate) type Told = Box<dyn Fn(InLine) + Send + Sync>;
         (status = "4XX", body = ProblemBody), (status = "5XX", body = ProblemBody)))]
 pub(crate) async fn renew(
     State(app): State<Arc<App>>,
-    Allowed { name, .. }: Allowed<Acquire>,
+    Allowed { name, caller, .. }: Allowed<Acquire>,
     Body(lease): Body<wire::Lease>,
 ) -> Result<Json<wire::Renewed>, Problem> {
-    Ok(Json(Returned::read(&app, name, &lease).await?.renew(&app).await?))
+    Ok(Json(Returned::read(&app, caller, name, &lease).await?.renew(&app).await?))
 }
 
 /// Leads no more: the next candidate does.
@@ -102,10 +102,10 @@ pub(crate) async fn renew(
         (status = "4XX", body = ProblemBody), (status = "5XX", body = ProblemBody)))]
 pub(crate) async fn resign(
     State(app): State<Arc<App>>,
-    Allowed { name, .. }: Allowed<Acquire>,
+    Allowed { name, caller, .. }: Allowed<Acquire>,
     Body(lease): Body<wire::Lease>,
 ) -> Result<Json<wire::Released>, Problem> {
-    Ok(Json(Returned::read(&app, name, &lease).await?.release(&app).await?))
+    Ok(Json(Returned::read(&app, caller, name, &lease).await?.release(&app).await?))
 }
 
 /// Who leads, and who would.

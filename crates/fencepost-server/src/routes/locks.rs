@@ -63,10 +63,10 @@ pub(crate) async fn acquire(
         (status = "4XX", body = ProblemBody), (status = "5XX", body = ProblemBody)))]
 pub(crate) async fn renew(
     State(app): State<Arc<App>>,
-    Allowed { name, .. }: Allowed<Acquire>,
+    Allowed { name, caller, .. }: Allowed<Acquire>,
     Body(lease): Body<wire::Lease>,
 ) -> Result<Json<wire::Renewed>, Problem> {
-    Ok(Json(Returned::read(&app, name, &lease).await?.renew(&app).await?))
+    Ok(Json(Returned::read(&app, caller, name, &lease).await?.renew(&app).await?))
 }
 
 /// Ends a lease; the next in line has the lock.
@@ -76,10 +76,10 @@ pub(crate) async fn renew(
         (status = "4XX", body = ProblemBody), (status = "5XX", body = ProblemBody)))]
 pub(crate) async fn release(
     State(app): State<Arc<App>>,
-    Allowed { name, .. }: Allowed<Acquire>,
+    Allowed { name, caller, .. }: Allowed<Acquire>,
     Body(lease): Body<wire::Lease>,
 ) -> Result<Json<wire::Released>, Problem> {
-    Ok(Json(Returned::read(&app, name, &lease).await?.release(&app).await?))
+    Ok(Json(Returned::read(&app, caller, name, &lease).await?.release(&app).await?))
 }
 
 /// Locks that are held, waited for or remembered, in name order.
@@ -135,10 +135,11 @@ pub(crate) async fn check(
         (status = "5XX", body = ProblemBody)))]
 pub(crate) async fn force_release(
     State(app): State<Arc<App>>,
-    Allowed { name, .. }: Allowed<Admin>,
+    Allowed { name, caller, .. }: Allowed<Admin>,
     Body(wire::Force { reason }): Body<wire::Force>,
 ) -> Result<Json<wire::WhoHeld>, Problem> {
     let holder = app.locks.force_release(name.as_str(), &reason).await?;
+    app.witness.forced(&caller, &name, holder.as_ref(), &reason);
     Ok(Json(wire::WhoHeld { holder: holder.as_ref().map(wire::Holder::from) }))
 }
 

@@ -3,6 +3,7 @@
 pub(crate) mod batches;
 pub(crate) mod elections;
 pub(crate) mod events;
+pub(crate) mod health;
 pub(crate) mod locks;
 pub(crate) mod records;
 pub(crate) mod semaphores;
@@ -49,5 +50,9 @@ pub(crate) fn v1() -> Router<Arc<App>> {
 
 /// Beside `/v1`.
 pub(crate) fn outside() -> Router<Arc<App>> {
-    Router::new().route("/openapi.json", get(store::openapi))
+    Router::new()
+        .route("/openapi.json", get(store::openapi))
+        .route("/healthz", get(health::healthz))
+        .route("/readyz", get(health::readyz))
+        .route("/metrics", get(health::metrics))
 }

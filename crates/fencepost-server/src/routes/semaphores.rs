@@ -15,6 +15,7 @@ use crate::claim::{TTL_MS, Terms, new_owner, read_owner, read_token, whole};
 use crate::lease::Returned;
 use crate::problem::{Problem, ProblemBody};
 use crate::wire;
+use crate::witness::Hold;
 
 /// Takes permits if there are enough.
 #[utoipa::path(post, path = "/v1/semaphores/{id}/try", tag = "semaphores", request_body = wire::PermitsClaim,
@@ -61,16 +62,22 @@ async fn take(
     let semaphore = app.locks.semaphore(name.as_str(), claim.permits).take(claim.take.unwrap_or(1));
     let owner = new_owner()?;
     let lock = terms.on(app, caller, semaphore, waits)?.on_behalf(OnBehalf::default().owner(owner));
-    let _waiter = app.waiters.try_acquire().map_err(|_| Problem::limit("too many wait at this replica"))?;
+    let take = claim.take.unwrap_or(1) as usize;
+    let seat = app.witness.admit(caller, std::slice::from_ref(name), take, waits)?;
     let guard = tokio::select! {
         biased;
         guard = lock.acquire() => guard?,
         () = app.drained(), if waits => return Err(Problem::shutting_down()),
     };
     whole(&guard, &lock).await?;
-    let permits = guard.permits().iter();
-    let permits = permits.map(|permit| wire::Permit { slot: permit.slot, token: permit.token.to_string() }).collect();
+    let permits = guard.permits().to_vec();
     drop(guard.leak_all());
+    for permit in &permits {
+        let (slot, ttl) = (permit_name(name.as_str(), permit.slot)?, lock.lease_time());
+        let hold = Hold { caller, name: &slot, owner, token: permit.token.to_string(), ttl };
+        app.witness.granted(&hold, &seat);
+    }
+    let permits = permits.iter().map(|permit| wire::Permit { slot: permit.slot, token: permit.token.to_string() }).collect();
     let ttl_ms = Some(wire::ms(lock.lease_time()));
     Ok(wire::PermitsLease { owner: owner.expose(), ttl_ms, permits, lock_delay_ms: claim.lock_delay_ms })
 }
@@ -82,10 +89,10 @@ async fn take(
         (status = "4XX", body = ProblemBody), (status = "5XX", body = ProblemBody)))]
 pub(crate) async fn renew(
     State(app): State<Arc<App>>,
-    Allowed { name, .. }: Allowed<Acquire>,
+    Allowed { name, caller, .. }: Allowed<Acquire>,
     Body(lease): Body<wire::PermitsLease>,
 ) -> Result<Json<wire::Renewed>, Problem> {
-    Ok(Json(super::batches::renew_all(&app, returned(&app, &name, &lease)?).await?))
+    Ok(Json(super::batches::renew_all(&app, returned(&app, &caller, &name, &lease)?).await?))
 }
 
 /// Gives permits back.
@@ -95,13 +102,13 @@ pub(crate) async fn renew(
         (status = "4XX", body = ProblemBody), (status = "5XX", body = ProblemBody)))]
 pub(crate) async fn release(
     State(app): State<Arc<App>>,
-    Allowed { name, .. }: Allowed<Acquire>,
+    Allowed { name, caller, .. }: Allowed<Acquire>,
     Body(lease): Body<wire::PermitsLease>,
 ) -> Result<Json<wire::Released>, Problem> {
-    Ok(Json(super::batches::release_all(&app, returned(&app, &name, &lease)?).await?))
+    Ok(Json(super::batches::release_all(&app, returned(&app, &caller, &name, &lease)?).await?))
 }
 
-fn returned(app: &App, name: &LockName, lease: &wire::PermitsLease) -> Result<Vec<Returned>, Problem> {
+fn returned(app: &App, caller: &Caller, name: &LockName, lease: &wire::PermitsLease) -> Result<Vec<Returned>, Problem> {
     let owner = read_owner(&lease.owner)?;
     let ttl = app.settings.limits.ttl(lease.ttl_ms.unwrap_or(TTL_MS))?;
     let delay = Duration::from_millis(lease.lock_delay_ms.unwrap_or(0));
@@ -111,7 +118,7 @@ fn returned(app: &App, name: &LockName, lease: &wire::PermitsLease) -> Result<Ve
     }
     let each = lease.permits.iter().map(|permit| {
         let slot = permit_name(name.as_str(), permit.slot)?;
-        Ok(Returned::of(slot, owner, read_token("token", &permit.token)?, ttl, delay))
+        Ok(Returned::of(caller, slot, owner, read_token("token", &permit.token)?, ttl, delay))
     });
     each.collect()
 }

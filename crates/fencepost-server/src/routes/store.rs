@@ -14,11 +14,12 @@ use crate::wire;
 /// What the store can do, and how its nodes are.
 #[utoipa::path(get, path = "/v1/nodes", tag = "store",
     responses((status = 200, body = wire::Nodes), (status = "4XX", body = ProblemBody)))]
-pub(crate) async fn nodes(State(app): State<Arc<App>>, _: Caller) -> Json<wire::Nodes> {
+pub(crate) async fn nodes(State(app): State<Arc<App>>, caller: Caller) -> Result<Json<wire::Nodes>, Problem> {
+    caller.may_see_something()?;
     let can = app.locks.guarantees();
     let most = app.settings.limits.ttl;
     let nodes = app.locks.nodes().await;
-    Json(wire::Nodes {
+    Ok(Json(wire::Nodes {
         version: env!("CARGO_PKG_VERSION"),
         fifo: can.fifo,
         survives_restart: can.survives_restart,
@@ -27,7 +28,7 @@ pub(crate) async fn nodes(State(app): State<Arc<App>>, _: Caller) -> Json<wire::
         largest_ttl_ms: wire::ms(can.largest_ttl.map_or(most, |largest| largest.min(most))),
         records: can.records,
         nodes: nodes.iter().map(wire::NodeVote::from).collect(),
-    })
+    }))
 }
 
 /// Each circle of actors that wait for one another, as far as the caller may see it.
@@ -35,6 +36,7 @@ pub(crate) async fn nodes(State(app): State<Arc<App>>, _: Caller) -> Json<wire::
     responses((status = 200, body = wire::Deadlocks), (status = "4XX", body = ProblemBody),
         (status = "5XX", body = ProblemBody)))]
 pub(crate) async fn deadlocks(State(app): State<Arc<App>>, caller: Caller) -> Result<Json<wire::Deadlocks>, Problem> {
+    caller.may_see_something()?;
     let circles = app.locks.deadlocks().await?;
     let seen = circles.iter().filter(|circle| circle.iter().all(|state| caller.may_see(&state.name)));
     let deadlocks = seen.map(|circle| circle.iter().map(wire::State::from).collect()).collect();

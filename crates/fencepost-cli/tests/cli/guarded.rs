@@ -1,0 +1,222 @@
+//! `fencepost serve` beyond loopback, under a service manager, and what it never says.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixDatagram;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use super::support::{Invocation, PROGRAM, Place, Running};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A service on a free port, which it tells.
+struct Served {
+    running: Running,
+    port: u16,
+}
+
+fn serve(invocation: Invocation) -> Served {
+    let mut running = invocation.start();
+    let note = running.until_it_notes_a_line("serving on http");
+    let port = note.trim().rsplit(':').next().and_then(|port| port.parse().ok());
+    Served { running, port: port.unwrap_or_else(|| panic!("no port: {note:?}")) }
+}
+
+impl Served {
+    /// The whole answer.
+    fn ask(&self, method: &str, path: &str, headers: &str, body: &str) -> String {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("a connection");
+        stream.set_read_timeout(Some(PATIENCE)).expect("set");
+        let length = body.len();
+        let head = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\n");
+        write!(stream, "{head}{headers}content-length: {length}\r\n\r\n{body}").expect("sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        answer
+    }
+
+    fn end(self) -> super::support::Done {
+        self.running.signal(Signal::SIGTERM);
+        self.running.end()
+    }
+}
+
+fn body(answer: &str) -> Value {
+    let (_, body) = answer.split_once("\r\n\r\n").expect("a body");
+    serde_json::from_str(body).unwrap_or_else(|_| panic!("no JSON: {answer}"))
+}
+
+#[test]
+fn off_loopback_it_does_not_start_without_credentials_and_says_the_cure() {
+    let place = Place::new();
+    for address in ["0.0.0.0:0", "[::]:0"] {
+        let refused = place.fencepost(["serve", "--listen", address]).end().with_code(78);
+        refused.saying("fencepost key").saying("--auth-file").saying("127.0.0.1");
+    }
+    place.write("auth.toml", "nothing = 'useful'");
+    let bad = |file: &str| place.fencepost(["serve", "--listen", "0.0.0.0:0", "--auth-file", file]).end().with_code(78);
+    bad("auth.toml").saying("auth.toml").saying("line 1");
+    bad("missing.toml").saying("missing.toml");
+    assert!(!place.path("locks.db").exists(), "nothing was opened");
+    place.fencepost(["serve", "--tls-cert", "x.pem"]).end().with_code(2).saying("--tls-key");
+}
+
+#[test]
+fn a_key_is_made_shown_once_and_opens_the_door() {
+    let place = Place::new();
+    let made = place.json(&["key", "orders", "--allow", "acquire:orders/", "--allow", "observe:orders/"]);
+    let (key, entry) = (made["key"].as_str().expect("a key"), made["entry"].as_str().expect("an entry"));
+    assert!(!entry.contains(key) && entry.contains("\"acquire:orders/\""), "{entry}");
+    for bad in ["acquire", "grab:x", "acquire:"] {
+        place.fencepost(["key", "orders", "--allow", bad]).end().with_code(2).saying(bad);
+    }
+    place.fencepost(["key", "orders"]).end().with_code(2).saying("--allow");
+    let people = place.fencepost(["key", "orders", "--allow", "observe:*"]).end().with_code(0);
+    assert!(people.stdout.contains("fpk_") && people.stdout.contains("[[key]]"), "{people:?}");
+    place.write("auth.toml", entry);
+    let served = serve(place.fencepost(["serve", "--listen", "0.0.0.0:0", "--auth-file", "auth.toml"]));
+    let shown = format!("authorization: Bearer {key}\r\n");
+    assert!(served.ask("POST", "/v1/locks/orders%2F1/try", &shown, "{}").starts_with("HTTP/1.1 200"));
+    assert!(served.ask("POST", "/v1/locks/other/try", &shown, "{}").starts_with("HTTP/1.1 403"));
+    assert!(served.ask("GET", "/v1/locks/orders%2F1", "", "").starts_with("HTTP/1.1 401"));
+    served.end().with_code(0).saying("in the clear");
+}
+
+#[test]
+fn a_service_manager_hears_of_start_life_and_end() {
+    let place = Place::new();
+    let socket = UnixDatagram::bind(place.path("notify")).expect("a socket");
+    socket.set_read_timeout(Some(PATIENCE)).expect("set");
+    let hear = || {
+        let mut said = [0; 256];
+        let length = socket.recv(&mut said).expect("a word");
+        String::from_utf8_lossy(&said[..length]).into_owned()
+    };
+    let path = place.path("notify").display().to_string();
+    let invocation = place.fencepost(["serve", "--listen", "127.0.0.1:0"]);
+    let served = serve(invocation.set("NOTIFY_SOCKET", &path).set("WATCHDOG_USEC", "200000"));
+    assert!(hear().starts_with("READY=1"));
+    assert!(served.ask("GET", "/readyz", "", "").starts_with("HTTP/1.1 200"), "ready when it says so");
+    assert_eq!((hear(), hear()), ("WATCHDOG=1".into(), "WATCHDOG=1".into()));
+    let ended = served.end();
+    while !hear().starts_with("STOPPING=1") {}
+    ended.with_code(0);
+}
+
+#[test]
+fn the_unit_is_one_that_systemd_takes() {
+    let unit = include_str!("../../../../packaging/systemd/fencepost.service");
+    let place = Place::new();
+    let flags = unit.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/bin/fencepost ")).expect("what it runs");
+    place.write("fencepost.service", &unit.replace("/usr/bin/fencepost", PROGRAM));
+    let file = place.path("fencepost.service").display().to_string();
+    let verified = std::process::Command::new("systemd-analyze").args(["verify", "--man=no", &file]).output();
+    let verified = verified.expect("systemd-analyze is missing: run `cargo xtask setup`");
+    assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stderr));
+    // And its flags are those of the command.
+    let flags = flags.replace("${LOGS_DIRECTORY}", ".").replace("127.0.0.1:7117", "127.0.0.1:0");
+    let served = serve(place.fencepost(flags.split(' ')));
+    assert!(served.ask("POST", "/v1/locks/x/try", "", "{}").starts_with("HTTP/1.1 200"));
+    served.end().with_code(0);
+    place.fencepost(["audit", "check", "audit.jsonl"]).end().with_code(0);
+}
+
+#[test]
+fn an_audit_log_is_checked_and_a_forged_one_is_found() {
+    let place = Place::new();
+    let served = serve(place.fencepost(["serve", "--listen", "127.0.0.1:0", "--audit-log", "audit.jsonl"]));
+    for _ in 0..3 {
+        let lease = body(&served.ask("POST", "/v1/locks/x/try", "", "{}"));
+        assert!(served.ask("POST", "/v1/locks/x/release", "", &lease.to_string()).starts_with("HTTP/1.1 200"));
+    }
+    let second = place.fencepost(["serve", "--listen", "127.0.0.1:0", "--audit-log", "audit.jsonl"]);
+    second.end().with_code(78).saying("another process");
+    served.end().with_code(0);
+    let good = place.json(&["audit", "check", "audit.jsonl"]);
+    assert_eq!((&good["entries"], &good["grants"], &good["findings"]), (&7.into(), &3.into(), &serde_json::json!([])));
+    let head = good["head"].as_str().expect("a head");
+    place.fencepost(["audit", "check", "audit.jsonl", "--head", head]).end().with_code(0);
+    let log = place.read("audit.jsonl");
+    let cut: String = log.lines().take(5).map(|line| format!("{line}\n")).collect();
+    place.write("cut.jsonl", &cut);
+    place.fencepost(["audit", "check", "cut.jsonl"]).end().with_code(0);
+    place.fencepost(["audit", "check", "cut.jsonl", "--head", head]).end().with_code(1);
+    place.write("forged.jsonl", &log.replacen("anyone", "nobody", 1));
+    let found = place.fencepost(["audit", "check", "forged.jsonl"]).end().with_code(1);
+    assert!(found.stdout.contains("line 2"), "{found:?}");
+    place.fencepost(["audit", "check", "missing.jsonl"]).end().with_code(2).saying("missing.jsonl");
+}
+
+#[test]
+fn secrets_appear_in_nothing_that_comes_out() {
+    let place = Place::new();
+    let made = place.json(&["key", "canary", "--allow", "acquire:*", "--allow", "observe:*"]);
+    let key = made["key"].as_str().expect("a key").to_owned();
+    place.write("auth.toml", made["entry"].as_str().expect("an entry"));
+    let flags = ["serve", "--listen", "127.0.0.1:0", "--auth-file", "auth.toml", "--audit-log", "audit.jsonl", "--log", "json", "-v"];
+    let served = serve(place.fencepost(flags));
+    let (wrong, owner, idempotent) = ("fpk_canarywrong", "0123456789abcdef0123456789abcdefca0a2e1f", "canary-idempotency");
+    let shown = format!("authorization: Bearer {key}\r\n");
+    let mut out = String::new();
+    let lease = format!("{{\"owner\":\"{owner}\"}}");
+    // Only the grant itself carries its owner.
+    assert!(served.ask("POST", "/v1/locks/x/try", &shown, &lease).contains(owner));
+    let once = body(&served.ask("POST", "/v1/locks/y/try", &format!("{shown}idempotency-key: {idempotent}\r\n"), "{}"));
+    let derived = once["owner"].as_str().expect("an owner").to_owned();
+    for (method, path, headers, body) in [
+        ("POST", "/v1/locks/x/try", shown.as_str(), "{}"),
+        ("POST", "/v1/locks/x/try", &format!("authorization: Bearer {wrong}\r\n"), "{}"),
+        ("POST", "/v1/locks/x/try", &shown, &format!("{{\"owner\":\"{owner}x\"}}")),
+        ("POST", "/v1/locks/x/try", &shown, &format!("{{\"owner\":\"{owner}\"")),
+        ("POST", "/v1/locks/x/try", &shown, &format!("[\"{owner}\"]")),
+        ("POST", "/v1/locks/y/try", &format!("{shown}idempotency-key: {idempotent}\r\nidempotency-key: {idempotent}\r\n"), "{}"),
+        ("POST", "/v1/locks/x/renew", &shown, &lease),
+        ("POST", "/v1/locks/x/renew", &shown, &format!("{{\"owner\":\"{owner}\",\"token\":\"{owner}\"}}")),
+        ("POST", "/v1/locks/x/renew", &shown, &format!("{{\"owner\":[\"{owner}\"]}}")),
+        ("GET", "/v1/locks/x", &shown, ""),
+        ("GET", "/v1/locks", &shown, ""),
+        ("GET", "/v1/elections/x", &shown, ""),
+        ("GET", "/v1/deadlocks", &shown, ""),
+        ("GET", "/v1/nodes", &shown, ""),
+        ("GET", "/metrics", &shown, ""),
+        ("GET", "/openapi.json", "", ""),
+        ("GET", "/readyz", "", ""),
+        ("POST", "/v1/locks/x/force-release", &shown, "{}"),
+        ("POST", "/v1/locks/x/ask", &shown, "{}"),
+        ("POST", "/v1/locks/x/release", &shown, &lease),
+        ("POST", "/v1/locks/x/release", &shown, &lease),
+    ] {
+        let answer = served.ask(method, path, headers, body);
+        // What somebody sent as a token comes back to them as a bad token.
+        out.push_str(if body.contains("\"token\"") { "" } else { &answer });
+        out.push('\n');
+    }
+    let ended = served.end().with_code(0);
+    assert!(ended.stderr.contains("\"level\":\"DEBUG\""), "logs are JSON: {ended:?}");
+    out = [out, ended.stdout, ended.stderr, place.read("audit.jsonl")].concat();
+    // A store whose URL has a password, and files that hold secrets in the wrong place.
+    let password = "canary-password";
+    for scheme in ["redis", "redlock", "redis+sentinel", "redis+cluster", "etcd", "zk", "postgres", "mysql"] {
+        let place_of = if scheme == "redis+sentinel" { "127.0.0.1:1/name" } else { "127.0.0.1:1/1" };
+        let store = format!("{scheme}://user:{password}@{place_of}");
+        let failed = place.fencepost(["serve", "--listen", "127.0.0.1:0", "-v"]).set("FENCEPOST_STORE", &store).end();
+        assert_ne!(failed.code, 0, "{failed:?}");
+        out = [out, failed.stdout, failed.stderr].concat();
+    }
+    place.write("broken.toml", &format!("[[key]]\nprincipal = 'p'\nsha256 = '{key}'\nallow = '{key}'\n"));
+    place.write("key.pem", &format!("-----BEGIN PRIVATE KEY-----\n{password}\n-----END PRIVATE KEY-----\n"));
+    for flags in [&["--auth-file", "broken.toml"][..], &["--tls-cert", "key.pem", "--tls-key", "key.pem"]] {
+        let failed = place.fencepost([&["serve", "--listen", "127.0.0.1:0"], flags].concat()).end().with_code(78);
+        out = [out, failed.stdout, failed.stderr].concat();
+    }
+    for secret in [key.as_str(), &key[4..], wrong, owner, idempotent, derived.as_str(), password] {
+        let line = out.lines().find(|line| line.contains(secret));
+        assert_eq!(line, None, "{secret} came out");
+    }
+    assert!(out.len() > 20_000, "there was something to look through: {}", out.len());
+    fs::remove_file(place.path("audit.jsonl")).expect("it is there");
+}

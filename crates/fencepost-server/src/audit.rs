@@ -1,0 +1,162 @@
+//! Writes the audit log.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Instant, SystemTime};
+
+use fencepost_history::audit::{Act, Chain, Entry};
+
+use crate::bucket::{Bucket, Rate};
+
+/// Strangers cannot fill the disk with refusals.
+const DENIALS: Rate = Rate { per_second: 20.0, burst: 200.0 };
+/// More than any line has.
+const TAIL_BYTES: u64 = 64 << 10;
+
+/// One file, one writer. A line is written before the answer that it is about leaves.
+#[derive(Debug)]
+pub struct AuditLog(Mutex<Writer>);
+
+#[derive(Debug)]
+struct Writer {
+    file: File,
+    chain: Chain,
+    denials: Bucket,
+    /// Acts since the last line that are not in the file.
+    missed: u64,
+    /// A piece of a line was written: the next one starts on a line of its own.
+    torn: bool,
+}
+
+impl AuditLog {
+    /// Goes on where the file ends. An error names the cure.
+    pub fn open(path: &Path) -> Result<Self, String> {
+        let of_file = |error: io::Error| format!("audit log {}: {error}", path.display());
+        let mut options = OpenOptions::new();
+        options.read(true).append(true).create(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut file = options.open(path).map_err(of_file)?;
+        if file.try_lock().is_err() {
+            return Err(format!("audit log {}: another process writes it; give each service a file of its own", path.display()));
+        }
+        let (chain, torn) = resume(&mut file).map_err(of_file)?.ok_or_else(|| {
+            format!("audit log {}: its end is no audit log; look with `fencepost audit check`, and move it away", path.display())
+        })?;
+        let writer = Writer { file, chain, denials: Bucket::full(DENIALS, Instant::now()), missed: 0, torn };
+        let log = Self(Mutex::new(writer));
+        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        log.write(Entry { boot: Some(boot.trim().to_owned()), ..Entry::new(Act::Opened) });
+        Ok(log)
+    }
+
+    /// Writes a line. What cannot be written is logged, and counted in the next line. Answers whether it is written.
+    pub(crate) fn write(&self, mut entry: Entry) -> bool {
+        let mut writer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if entry.act == Act::Denied && writer.denials.take(DENIALS, Instant::now()).is_err() {
+            writer.missed += 1;
+            return false;
+        }
+        // Under the lock: lines stand in the order of their times.
+        (entry.boot_ns, entry.at) = (boot_ns(), humantime::format_rfc3339_micros(SystemTime::now()).to_string());
+        entry.missed = writer.missed;
+        let written = writer.append(entry);
+        if let Err(error) = &written {
+            writer.missed += 1;
+            tracing::error!(%error, "the audit log cannot be written");
+        }
+        written.is_ok()
+    }
+}
+
+impl Writer {
+    fn append(&mut self, entry: Entry) -> io::Result<()> {
+        let mut next = self.chain.clone();
+        // Behind a torn line the log has to be opened again, or it counts as forged.
+        if self.torn {
+            self.file.write_all(b"\n")?;
+            let opened = Entry { at: entry.at.clone(), boot_ns: entry.boot_ns, ..Entry::new(Act::Opened) };
+            if entry.act != Act::Opened {
+                self.file.write_all(next.append(opened)?.as_bytes())?;
+            }
+        }
+        let line = next.append(entry)?;
+        self.torn = true;
+        self.file.write_all(line.as_bytes())?;
+        (self.torn, self.chain, self.missed) = (false, next, 0);
+        Ok(())
+    }
+}
+
+/// The chain as far as the file has it, and whether its last line is torn. `None`: there is no such line.
+fn resume(file: &mut File) -> io::Result<Option<(Chain, bool)>> {
+    let bytes = file.metadata()?.len();
+    let start = bytes.saturating_sub(TAIL_BYTES);
+    file.seek(SeekFrom::Start(start))?;
+    let mut tail = Vec::new();
+    file.read_to_end(&mut tail)?;
+    let torn = tail.last().is_some_and(|last| *last != b'\n');
+    let text = String::from_utf8_lossy(&tail);
+    let mut whole = text.lines().rev().skip(usize::from(torn)).skip_while(|line| line.is_empty());
+    Ok(match whole.next() {
+        Some(last) => Chain::behind(last).map(|chain| (chain, torn)),
+        None => (start == 0).then(|| (Chain::default(), torn)),
+    })
+}
+
+#[cfg(target_os = "linux")]
+pub(crate) fn boot_ns() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    u64::try_from(time.tv_sec).unwrap_or_default() * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or_default()
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn boot_ns() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    u64::try_from(time.tv_sec).unwrap_or_default() * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use fencepost_history::audit::check;
+
+    use super::*;
+
+    fn report(path: &Path) -> fencepost_history::audit::Report {
+        check(io::BufReader::new(File::open(path).expect("a file")), None).expect("read")
+    }
+
+    #[test]
+    fn the_chain_goes_on_over_restarts_and_power_cuts() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("audit.jsonl");
+        for round in 1..=3u64 {
+            let log = AuditLog::open(&path).expect("a log");
+            assert!(AuditLog::open(&path).expect_err("one writer").contains("another process"));
+            log.write(Entry { lock: Some("x".into()), ..Entry::new(Act::Granted) });
+            drop(log);
+            assert_eq!(report(&path).head.seq, 2 * round);
+            let mut file = OpenOptions::new().append(true).open(&path).expect("a file");
+            file.write_all(b"{\"seq\":").expect("torn");
+        }
+        let report = report(&path);
+        assert!(report.is_clean() && report.torn, "{report:?}");
+        std::fs::write(&path, "something else\n").expect("a file");
+        assert!(AuditLog::open(&path).expect_err("refused").contains("move it away"));
+    }
+
+    #[test]
+    fn a_flood_of_refusals_is_counted_and_not_kept() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("audit.jsonl");
+        let log = AuditLog::open(&path).expect("a log");
+        let written = (0..10_000).filter(|_| log.write(Entry::new(Act::Denied))).count() as u64;
+        log.write(Entry::new(Act::Granted));
+        drop(log);
+        let report = report(&path);
+        assert!(report.is_clean() && report.head.seq < 1_000, "{report:?}");
+        assert_eq!((report.head.seq, report.missed), (written + 2, 10_000 - written));
+    }
+}

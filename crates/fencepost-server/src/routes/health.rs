@@ -1,0 +1,70 @@
+//! How a replica is: for probes, and for Prometheus.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::IntoResponse;
+use fencepost_core::Vote;
+use http::{StatusCode, header};
+
+use crate::access::Caller;
+use crate::app::App;
+use crate::problem::{Problem, ProblemBody};
+use crate::wire;
+
+/// Probes come from anybody: the store is asked once in such a time, however many there are.
+const FRESH: Duration = Duration::from_secs(1);
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// What the store said last, and when.
+pub(crate) type Readiness = tokio::sync::Mutex<Option<(Instant, bool)>>;
+
+/// The process lives.
+#[utoipa::path(get, path = "/healthz", tag = "operations", responses((status = 200, body = wire::Health)))]
+pub(crate) async fn healthz() -> Json<wire::Health> {
+    Json(wire::Health { status: "ok" })
+}
+
+/// Whether requests should come here: the service is not about to end, and its store, or a majority of it, answers.
+#[utoipa::path(get, path = "/readyz", tag = "operations",
+    responses((status = 200, body = wire::Health), (status = 503, body = ProblemBody)))]
+pub(crate) async fn readyz(State(app): State<Arc<App>>) -> Result<Json<wire::Health>, Problem> {
+    if app.is_draining() {
+        return Err(Problem::shutting_down());
+    }
+    match is_ready(&app).await {
+        true => Ok(Json(wire::Health { status: "ready" })),
+        false => {
+            let detail = "the store does not answer, or no majority of it; /v1/nodes tells more";
+            Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unreachable", detail))
+        }
+    }
+}
+
+/// What is counted here, in the text format of OpenMetrics.
+#[utoipa::path(get, path = "/metrics", tag = "operations",
+    responses((status = 200, content_type = "application/openmetrics-text", body = String),
+        (status = "4XX", body = ProblemBody)))]
+pub(crate) async fn metrics(State(app): State<Arc<App>>, caller: Caller) -> Result<impl IntoResponse, Problem> {
+    caller.may_see_something()?;
+    is_ready(&app).await;
+    Ok(([(header::CONTENT_TYPE, OPEN_METRICS)], app.witness.metrics.render()))
+}
+
+async fn is_ready(app: &App) -> bool {
+    // Whoever comes meanwhile waits for the answer to the first.
+    let mut known = app.readiness.lock().await;
+    if let Some((at, ready)) = *known
+        && at.elapsed() < FRESH
+    {
+        return ready && !app.is_draining();
+    }
+    let nodes = app.locks.nodes().await;
+    let well = nodes.iter().filter(|node| !matches!(node.vote, Vote::Failed(_) | Vote::Unheard)).count();
+    let ready = 2 * well > nodes.len();
+    *known = Some((Instant::now(), ready));
+    app.witness.metrics.ready(ready && !app.is_draining());
+    ready
+}

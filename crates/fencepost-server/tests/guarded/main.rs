@@ -1,0 +1,12 @@
+//! The service against strangers: who may do what, how much, and what is seen of it.
+
+mod audit;
+mod drain;
+mod hostile;
+mod limits;
+mod metrics;
+mod origin;
+mod reload;
+mod rights;
+mod support;
+mod tls;

@@ -1,0 +1,211 @@
+//! Every route with every credential. A route that is not in the table fails the test.
+
+use std::collections::BTreeSet;
+
+use fencepost_server::Settings;
+
+use super::support::{Files, Request, Service, key};
+
+/// Who may use a route.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum For {
+    /// Everybody, without a credential.
+    All,
+    /// Who may do this with names that start with `mine/`.
+    Verb(&'static str),
+}
+
+const ACQUIRE: For = For::Verb("acquire");
+const OBSERVE: For = For::Verb("observe");
+const ADMIN: For = For::Verb("admin");
+
+const LEASE: &str = r#"{"owner":"00000000000000000000000000000000deadbeef","token":"5"}"#;
+const PERMITS: &str =
+    r#"{"owner":"00000000000000000000000000000000deadbeef","ttl_ms":1000,"permits":[{"slot":0,"token":"5"}]}"#;
+const BATCH: &str = r#"{"owner":"00000000000000000000000000000000deadbeef","ttl_ms":1000,"tokens":{"mine/b":"5"}}"#;
+
+/// Method, route, who may, and a request that is in order. `{id}` stands for a name that starts with `mine/`.
+const ROUTES: &[(&str, &str, For, &str)] = &[
+    ("GET", "/v1/locks?prefix=mine/", OBSERVE, ""),
+    ("GET", "/v1/locks/{id}", OBSERVE, ""),
+    ("POST", "/v1/locks/{id}/try", ACQUIRE, r#"{"ttl_ms":1000}"#),
+    ("POST", "/v1/locks/{id}/acquire", ACQUIRE, r#"{"ttl_ms":1000}"#),
+    ("POST", "/v1/locks/{id}/renew", ACQUIRE, LEASE),
+    ("POST", "/v1/locks/{id}/release", ACQUIRE, LEASE),
+    ("POST", "/v1/locks/{id}/force-release", ADMIN, r#"{"reason":"a test"}"#),
+    ("POST", "/v1/locks/{id}/ask", ACQUIRE, "{}"),
+    ("GET", "/v1/locks/{id}/tokens/{token}", OBSERVE, ""),
+    ("GET", "/v1/locks/{id}/record", OBSERVE, ""),
+    ("PUT", "/v1/locks/{id}/record", ACQUIRE, r#"{"token":"5","value":"","keep_ms":1000}"#),
+    ("POST", "/v1/locks/{id}/record/seal", ACQUIRE, r#"{"token":"5"}"#),
+    ("POST", "/v1/semaphores/{id}/try", ACQUIRE, r#"{"ttl_ms":1000,"permits":2}"#),
+    ("POST", "/v1/semaphores/{id}/acquire", ACQUIRE, r#"{"ttl_ms":1000,"permits":2}"#),
+    ("POST", "/v1/semaphores/{id}/renew", ACQUIRE, PERMITS),
+    ("POST", "/v1/semaphores/{id}/release", ACQUIRE, PERMITS),
+    ("POST", "/v1/batches/try", ACQUIRE, r#"{"ttl_ms":1000,"names":["mine/b","mine/c"]}"#),
+    ("POST", "/v1/batches/acquire", ACQUIRE, r#"{"ttl_ms":1000,"names":["mine/b","mine/c"]}"#),
+    ("POST", "/v1/batches/renew", ACQUIRE, BATCH),
+    ("POST", "/v1/batches/release", ACQUIRE, BATCH),
+    ("GET", "/v1/elections/{id}", OBSERVE, ""),
+    ("POST", "/v1/elections/{id}/campaign", ACQUIRE, r#"{"ttl_ms":1000}"#),
+    ("POST", "/v1/elections/{id}/renew", ACQUIRE, LEASE),
+    ("POST", "/v1/elections/{id}/resign", ACQUIRE, LEASE),
+    ("GET", "/v1/elections/{id}/observe", OBSERVE, ""),
+    ("GET", "/v1/deadlocks", OBSERVE, ""),
+    ("GET", "/v1/nodes", OBSERVE, ""),
+    ("GET", "/v1/events?prefix=mine/", OBSERVE, ""),
+    ("GET", "/openapi.json", For::All, ""),
+    ("GET", "/healthz", For::All, ""),
+    ("GET", "/readyz", For::All, ""),
+    ("GET", "/metrics", OBSERVE, ""),
+];
+
+/// All routes, from the source that makes them.
+fn made() -> BTreeSet<(String, String)> {
+    let source = include_str!("../../src/routes/mod.rs");
+    let mut made = BTreeSet::new();
+    let (mut below, mut count) = ("/v1", 0);
+    for line in source.lines() {
+        if line.contains("fn outside") {
+            below = "";
+        }
+        let Some((path, handlers)) = line.split_once(".route(\"").and_then(|(_, rest)| rest.split_once('"')) else {
+            continue;
+        };
+        for method in ["get", "post", "put", "delete", "patch", "any"] {
+            let starts = handlers.matches(&format!(" {method}(")).count() + handlers.matches(&format!(".{method}(")).count();
+            for _ in 0..starts {
+                made.insert((method.to_uppercase(), format!("{below}{path}")));
+                count += 1;
+            }
+        }
+    }
+    assert_eq!(count, made.len(), "no route twice");
+    made
+}
+
+/// The same from the description of the interface.
+fn described() -> BTreeSet<(String, String)> {
+    let interface: serde_json::Value = serde_json::from_str(&fencepost_server::openapi()).expect("JSON");
+    let paths = interface["paths"].as_object().expect("paths");
+    let methods = |path: &serde_json::Value| path.as_object().expect("methods").keys().cloned().collect::<Vec<_>>();
+    let each = paths.iter().flat_map(|(path, of)| {
+        methods(of).into_iter().map(move |method| (method.to_uppercase(), path.clone()))
+    });
+    each.collect()
+}
+
+#[test]
+fn every_route_is_in_the_table() {
+    let table: BTreeSet<_> = ROUTES
+        .iter()
+        .map(|(method, path, ..)| ((*method).to_owned(), path.split('?').next().unwrap_or_default().to_owned()))
+        .collect();
+    assert_eq!(made(), table, "a new route needs an entry that says who may use it");
+    assert!(described().is_subset(&table));
+}
+
+#[test]
+fn no_credential_does_more_than_it_may() {
+    let everything = ["acquire:theirs/", "observe:theirs/", "admin:theirs/"];
+    let (observer, observe) = key("observer", &["observe:mine/"]);
+    let (taker, acquire) = key("taker", &["acquire:mine/"]);
+    let (admin_key, admin) = key("admin", &["admin:mine/"]);
+    let (other, theirs) = key("other", &everything);
+    let (bare, nothing) = key("bare", &[]);
+    let files = Files::new();
+    let auth = files.write("auth.toml", &[observe, acquire, admin, theirs, nothing].concat());
+    let service = Service::start(Settings::default().auth_file(auth).expect("a file"));
+    // What each may do below `mine/`; `None`: nobody knows them.
+    let wrong = format!("fpk_{}", "0".repeat(64));
+    let basic = format!("Basic {observer}");
+    let twice = format!("{observer}, Bearer {observer}");
+    let credentials: &[(&str, Option<String>, Option<&str>)] = &[
+        ("none", None, None),
+        ("empty", Some("Bearer ".into()), None),
+        ("wrong", Some(format!("Bearer {wrong}")), None),
+        ("cut", Some(format!("Bearer {}", &observer[..observer.len() - 1])), None),
+        ("basic", Some(basic), None),
+        ("two in one", Some(format!("Bearer {twice}")), None),
+        ("observe", Some(format!("Bearer {observer}")), Some("observe")),
+        ("acquire", Some(format!("bearer {taker}")), Some("acquire")),
+        ("admin", Some(format!("Bearer {admin_key}")), Some("admin")),
+        ("another prefix", Some(format!("Bearer {other}")), Some("")),
+        ("no rights", Some(format!("Bearer {bare}")), Some("")),
+    ];
+    let mut tried = 0;
+    for (method, route, may, body) in ROUTES {
+        for (who, shown, verb) in credentials {
+            let path = route.replace("{id}", &format!("mine%2F{tried}")).replace("{token}", "5");
+            let mut request = Request::new(method, &path);
+            if let Some(shown) = shown {
+                request = request.header("authorization", shown);
+            }
+            if !body.is_empty() {
+                request = request.body(body);
+            }
+            let mut stream = service.connect();
+            std::io::Write::write_all(&mut stream, &request.bytes()).expect("sent");
+            let status = status(&mut stream);
+            let of_no_name = *who == "another prefix" && matches!(*route, "/v1/nodes" | "/v1/deadlocks" | "/metrics");
+            let expected = match (may, verb) {
+                (For::All, _) => None,
+                (For::Verb(_), None) => Some(401),
+                // What belongs to no name is for everybody with that right somewhere.
+                (For::Verb(_), Some(_)) if of_no_name => None,
+                (For::Verb(needed), Some(verb)) => (needed != verb).then_some(403),
+            };
+            match expected {
+                Some(expected) => assert_eq!(status, expected, "{who}: {method} {route}"),
+                None => assert!(![401, 403, 404, 405].contains(&status), "{who}: {method} {route} said {status}"),
+            }
+            tried += 1;
+        }
+    }
+    assert_eq!(tried, ROUTES.len() * credentials.len());
+}
+
+/// The status alone: streams have no end.
+fn status(stream: &mut impl std::io::Read) -> u16 {
+    let mut start = [0; 12];
+    stream.read_exact(&mut start).expect("an answer");
+    String::from_utf8_lossy(&start[9..]).parse().expect("a status")
+}
+
+#[test]
+fn absent_and_not_yours_are_one_answer() {
+    let (mine, of_mine) = key("mine", &["acquire:mine/", "observe:mine/"]);
+    let (theirs, of_theirs) = key("theirs", &["acquire:theirs/"]);
+    let files = Files::new();
+    let auth = files.write("auth.toml", &(of_mine + &of_theirs));
+    let service = Service::start(Settings::default().auth_file(auth).expect("a file"));
+    let post = |path: &str, key: &str, body: &str| service.post(path, Some(key), body);
+    assert_eq!(post("/v1/locks/theirs%2Fx/try", &theirs, "{}").status, 200);
+    assert_eq!(post("/v1/locks/mine%2Fx/try", &mine, "{}").status, 200);
+    // Outside of one's own names nothing tells whether a lock is there.
+    let (there, absent) = (post("/v1/locks/theirs%2Fx/try", &mine, "{}"), post("/v1/locks/theirs%2Fy/try", &mine, "{}"));
+    assert_eq!((there.status, &there.body), (403, &absent.body));
+    let routes = [service.get("/v1/locks/theirs%2Fx", Some(&mine)), service.get("/v1/locks/theirs%2Fy", Some(&mine))];
+    assert_eq!((routes[0].status, &routes[0].body), (403, &routes[1].body));
+    // Nor does a lease that is not one's own.
+    let (held, free) = (post("/v1/locks/mine%2Fx/release", &mine, LEASE), post("/v1/locks/mine%2Fy/release", &mine, LEASE));
+    assert_eq!((held.status, held.code(), &held.body), (409, "not_held".into(), &free.body));
+    // A listing of more than one's own names is refused as a whole.
+    for prefix in ["", "mine", "theirs/"] {
+        assert_eq!(service.get(&format!("/v1/locks?prefix={prefix}"), Some(&mine)).status, 403, "{prefix:?}");
+    }
+    let listed = service.get("/v1/locks?prefix=mine/", Some(&mine));
+    assert!(listed.body.contains("mine/x") && !listed.body.contains("theirs"), "{listed:?}");
+}
+
+#[test]
+fn whoever_is_not_known_learns_nothing_but_how_to_say_who_they_are() {
+    let files = Files::new();
+    let auth = files.write("auth.toml", &key("p", &["observe:*"]).1);
+    let service = Service::start(Settings::default().auth_file(auth).expect("a file"));
+    for path in ["/v1/locks", "/v1/no/such/route", "/", "/metrics", "/v2", "/v1/locks/%ff"] {
+        let answer = service.get(path, None);
+        assert_eq!((answer.status, answer.code()), (401, "unauthorized".into()), "{path}");
+        assert_eq!(answer.header("www-authenticate"), Some("bearer"), "{answer:?}");
+    }
+}
