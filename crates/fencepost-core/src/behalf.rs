@@ -109,6 +109,11 @@ impl<G: Grant> Lock<G> {
         self.ttl
     }
 
+    /// Its name. Whoever asks on behalf of others may name a part of a semaphore: theirs is the semaphore.
+    pub(crate) fn checked_name(&self) -> Result<LockName, Invalid> {
+        if self.behalf.is_some() { LockName::new(&self.name) } else { LockName::of_user(&self.name) }
+    }
+
     /// One share of a single lock.
     pub(crate) async fn share(&self, claim: Claim, terms: Terms) -> Result<Share, AcquireError> {
         let told = self.behalf.as_ref().and_then(|behalf| behalf.told.clone());

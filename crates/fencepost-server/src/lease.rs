@@ -54,6 +54,14 @@ impl Returned {
         Self { name, owner, token, ttl, delay, mode: Mode::Exclusive }
     }
 
+    pub(crate) fn name(&self) -> &LockName {
+        &self.name
+    }
+
+    pub(crate) fn owner(&self) -> Owner {
+        self.owner
+    }
+
     pub(crate) async fn renew(self, app: &App) -> Result<wire::Renewed, Problem> {
         match self.mode {
             Mode::Exclusive => self.renew_as::<FencingToken>(app).await,

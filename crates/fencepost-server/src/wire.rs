@@ -270,6 +270,8 @@ pub(crate) struct Nodes {
     pub(crate) survives_a_node: bool,
     pub(crate) smallest_ttl_ms: u64,
     pub(crate) largest_ttl_ms: u64,
+    /// The longest `wait_ms` of one request.
+    pub(crate) longest_wait_ms: u64,
     /// It keeps records.
     pub(crate) records: bool,
     /// What each node said just now.
