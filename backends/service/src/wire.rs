@@ -73,6 +73,8 @@ pub(crate) struct Lease {
     ttl_ms: u64,
     mode: &'static str,
     lock_delay_ms: u64,
+    /// The engine says by the token itself what a late renewal may not be.
+    renewed: bool,
 }
 
 impl Lease {
@@ -83,6 +85,7 @@ impl Lease {
             ttl_ms: ms(claim.ttl),
             mode: mode(claim.mode),
             lock_delay_ms: ms(claim.delay),
+            renewed: false,
         }
     }
 }

@@ -18,6 +18,7 @@ pub(crate) struct Returned {
     ttl: Duration,
     delay: Duration,
     mode: Mode,
+    renewed: bool,
 }
 
 impl Returned {
@@ -33,7 +34,8 @@ impl Returned {
             }
             None => Self::find(app, &name, lease.mode).await?,
         };
-        Ok(Self { name, owner, token, ttl, delay, mode })
+        let renewed = lease.renewed.unwrap_or(true);
+        Ok(Self { name, owner, token, ttl, delay, mode, renewed })
     }
 
     /// The token by which the store knows the hold. Whether it is this owner's, the store says in the step that follows.
@@ -51,7 +53,7 @@ impl Returned {
     }
 
     pub(crate) fn of(name: LockName, owner: Owner, token: FencingToken, ttl: Duration, delay: Duration) -> Self {
-        Self { name, owner, token, ttl, delay, mode: Mode::Exclusive }
+        Self { name, owner, token, ttl, delay, mode: Mode::Exclusive, renewed: true }
     }
 
     pub(crate) fn name(&self) -> &LockName {
@@ -78,7 +80,8 @@ impl Returned {
     }
 
     pub(crate) async fn release(self, app: &App) -> Result<wire::Released, Problem> {
-        let Self { name, owner, token, ttl, delay, .. } = self;
+        let Self { name, owner, token, ttl, delay, renewed, .. } = self;
+        let token = if renewed { token.next() } else { token };
         let lease = Lease::<FencingToken>::of(name, owner, token, ttl, delay);
         match app.locks.release_lease(&lease).await? {
             ReleaseOutcome::Freed | ReleaseOutcome::StillHeld { .. } => Ok(wire::Released { outcome: "freed" }),

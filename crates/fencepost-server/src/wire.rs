@@ -83,6 +83,10 @@ pub(crate) struct Lease {
     /// Its lock delay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) lock_delay_ms: Option<u64>,
+    /// Of a release. `false`: no renewal was sent that may still arrive, so the store need not refuse this token from now
+    /// on. Default: it does, and the last token rises by one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) renewed: Option<bool>,
 }
 
 /// A lease goes on.

@@ -11,7 +11,7 @@ use fencepost_testkit::server::Server;
 #[path = "../../../../crates/fencepost-server/tests/common/mod.rs"]
 mod server;
 
-pub(crate) use server::{PATIENCE, Replica, until};
+pub(crate) use server::Replica;
 
 pub(crate) struct Place {
     pub(crate) replicas: Vec<Replica>,

@@ -12,7 +12,7 @@ use futures_util::future::join_all;
 use crate::access::{Caller, Verb};
 use crate::app::App;
 use crate::body::Body;
-use crate::claim::{TTL_MS, Terms, new_owner, read_owner, read_token, whole};
+use crate::claim::{TTL_MS, Terms, new_owner, part_owner, read_owner, read_token, whole};
 use crate::lease::Returned;
 use crate::problem::{Problem, ProblemBody};
 use crate::wire;
@@ -61,7 +61,7 @@ async fn take(
     };
     let owner = new_owner()?;
     let lock = terms.on(app, caller, app.locks.all_of(claim.names.iter().cloned()), waits)?;
-    let lock = lock.on_behalf(OnBehalf::default().owner(owner));
+    let lock = lock.on_behalf(OnBehalf::default().owner(move |name| part_owner(owner, name)));
     let _waiter = app.waiters.try_acquire().map_err(|_| Problem::limit("too many wait at this replica"))?;
     let guard = tokio::select! {
         biased;
@@ -109,6 +109,7 @@ fn returned(app: &App, caller: &Caller, lease: &wire::BatchLease) -> Result<Vec<
     }
     let each = lease.tokens.iter().map(|(name, token)| {
         let name = caller.may(Verb::Acquire, name)?;
+        let owner = part_owner(owner, &name);
         Ok(Returned::of(name, owner, read_token("tokens", token)?, ttl, delay))
     });
     each.collect()

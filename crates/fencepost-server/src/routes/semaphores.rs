@@ -11,7 +11,7 @@ use fencepost_core::store::{LockName, OnBehalf, permit_name};
 use crate::access::{Acquire, Allowed, Caller};
 use crate::app::App;
 use crate::body::Body;
-use crate::claim::{TTL_MS, Terms, new_owner, read_owner, read_token, whole};
+use crate::claim::{TTL_MS, Terms, new_owner, part_owner, read_owner, read_token, whole};
 use crate::lease::Returned;
 use crate::problem::{Problem, ProblemBody};
 use crate::wire;
@@ -60,7 +60,9 @@ async fn take(
     };
     let semaphore = app.locks.semaphore(name.as_str(), claim.permits).take(claim.take.unwrap_or(1));
     let owner = new_owner()?;
-    let lock = terms.on(app, caller, semaphore, waits)?.on_behalf(OnBehalf::default().owner(owner));
+    let lock = terms
+        .on(app, caller, semaphore, waits)?
+        .on_behalf(OnBehalf::default().owner(move |name| part_owner(owner, name)));
     let _waiter = app.waiters.try_acquire().map_err(|_| Problem::limit("too many wait at this replica"))?;
     let guard = tokio::select! {
         biased;
@@ -111,6 +113,7 @@ fn returned(app: &App, name: &LockName, lease: &wire::PermitsLease) -> Result<Ve
     }
     let each = lease.permits.iter().map(|permit| {
         let slot = permit_name(name.as_str(), permit.slot)?;
+        let owner = part_owner(owner, &slot);
         Ok(Returned::of(slot, owner, read_token("token", &permit.token)?, ttl, delay))
     });
     each.collect()
