@@ -1,4 +1,5 @@
-//! Generated files: man pages and shell completions, written by the command itself and kept in the tree.
+//! Generated files: man pages, shell completions and the description of the HTTP interface, written by the command itself
+//! and kept in the tree.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,6 +10,7 @@ use crate::shell;
 
 const MAN: &str = "docs/man";
 const COMPLETIONS: &str = "docs/completions";
+const OPENAPI: &str = "docs/openapi.json";
 const SHELLS: [&str; 3] = ["bash", "fish", "zsh"];
 
 /// Writes them anew.
@@ -33,6 +35,9 @@ pub(crate) fn check() -> Result<(), String> {
     for folder in [MAN, COMPLETIONS] {
         collect(&shell::root().join(folder), folder, &mut kept)?;
     }
+    if let Ok(text) = fs::read(shell::root().join(OPENAPI)) {
+        kept.insert(PathBuf::from(OPENAPI), text);
+    }
     let stale: Vec<_> =
         fresh.iter().filter(|(path, text)| kept.get(*path) != Some(text)).map(|(path, _)| path).collect();
     let dead: Vec<_> = kept.keys().filter(|path| !fresh.contains_key(*path)).collect();
@@ -51,11 +56,14 @@ fn fresh(scratch: &Path) -> Result<BTreeMap<PathBuf, Vec<u8>>, String> {
     shell::run(Command::new(&program).arg("man").arg(scratch))?;
     let mut files = BTreeMap::new();
     collect(scratch, MAN, &mut files)?;
+    let printed = |arguments: &[&str]| {
+        let output = Command::new(&program).args(arguments).output();
+        output.map(|output| output.stdout).map_err(|error| format!("{}: {error}", program.display()))
+    };
     for name in SHELLS {
-        let output = Command::new(&program).args(["completions", name]).output();
-        let output = output.map_err(|error| format!("{}: {error}", program.display()))?;
-        files.insert(Path::new(COMPLETIONS).join(format!("fencepost.{name}")), output.stdout);
+        files.insert(Path::new(COMPLETIONS).join(format!("fencepost.{name}")), printed(&["completions", name])?);
     }
+    files.insert(PathBuf::from(OPENAPI), printed(&["serve", "--openapi"])?);
     Ok(files)
 }
 

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use crate::bell::Bell;
 use crate::error::{AcquireError, Invalid, NodeVote, ReleaseOutcome, RenewError, StoreError};
 use crate::grant::{Grant, Single};
 use crate::guard::Guard;
@@ -24,15 +25,19 @@ use crate::state::{Holder, LockState, YieldRequest};
 use crate::store::Claim;
 use crate::token::FencingToken;
 
+/// A release that is not confirmed at once is sent again: whoever asked for it is answered after so long.
+const CONFIRMED_WITHIN: Duration = Duration::from_secs(2);
+
 /// How a claim is made for somebody else.
 #[derive(Clone, Default)]
 pub struct OnBehalf {
-    pub(crate) owner: Option<Owner>,
+    owner: Option<Owners>,
     pub(crate) ticket: Option<FencingToken>,
     pub(crate) repeats: bool,
     told: Option<Told>,
 }
 
+type Owners = Arc<dyn Fn(&LockName) -> Owner + Send + Sync>;
 type Told = Arc<dyn Fn(InLine) + Send + Sync>;
 
 /// Somebody else has the lock, and the claim is in line.
@@ -56,11 +61,16 @@ pub struct Renewed {
 }
 
 impl OnBehalf {
-    /// Under this secret. Default: a new one.
+    /// Under these secrets: each name of one acquisition needs its own, because stores tell claims apart by them. Default:
+    /// new ones.
     #[must_use]
-    pub fn owner(mut self, owner: Owner) -> Self {
-        self.owner = Some(owner);
+    pub fn owner(mut self, of: impl Fn(&LockName) -> Owner + Send + Sync + 'static) -> Self {
+        self.owner = Some(Arc::new(of));
         self
+    }
+
+    pub(crate) fn owner_of(&self, name: &LockName) -> Option<Owner> {
+        self.owner.as_ref().map(|of| of(name))
     }
 
     /// With a place in line that the store told before. Default: behind all others.
@@ -107,6 +117,11 @@ impl<G: Grant> Lock<G> {
     /// Its ttl.
     pub fn lease_time(&self) -> Duration {
         self.ttl
+    }
+
+    /// Its name. Whoever asks on behalf of others may name a part of a semaphore: theirs is the semaphore.
+    pub(crate) fn checked_name(&self) -> Result<LockName, Invalid> {
+        if self.behalf.is_some() { LockName::new(&self.name) } else { LockName::of_user(&self.name) }
     }
 
     /// One share of a single lock.
@@ -161,13 +176,20 @@ impl Locks {
         Ok(Renewed { remaining, asked: if let Poll::Ready(asked) = asked { Some(asked) } else { None } })
     }
 
-    /// Ends a lease. Nothing is renewed before, so a lease that is over is not brought back.
+    /// Ends a lease. Nothing is renewed before, so a lease that is over is not brought back. Where a renewal may still be
+    /// under way, say the token after its own: the store then refuses the late one.
     ///
     /// # Cancel safety
     /// Dropped, the release goes on. It is sent as soon as this future is first polled.
     pub async fn release_lease<G: Single>(&self, lease: &Lease<G>) -> Result<ReleaseOutcome, StoreError> {
         let course = Guard::forsake(self.quorum(), self.defaults(), lease)?;
-        poll_fn(|context| course.poll_left(context)).await
+        let clock = &self.quorum().clock;
+        let bell = Bell::at(clock, clock.now().plus(CONFIRMED_WITHIN.min(course.claim.ttl / 2)));
+        poll_fn(|context| {
+            let rung = bell.has_rung(context);
+            course.poll_confirmed(rung, context)
+        })
+        .await
     }
 
     /// One page of [`list`](Self::list): at most so many, after that name, and whether there may be more. `contended`:

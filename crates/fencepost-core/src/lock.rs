@@ -310,7 +310,7 @@ impl<G: Grant> Lock<G> {
     ) -> Result<(Claim, Terms), AcquireError> {
         let label = checked_label(&self.label)?;
         let behalf = self.behalf.as_ref();
-        let owner = match behalf.and_then(|behalf| behalf.owner) {
+        let owner = match behalf.and_then(|behalf| behalf.owner_of(&name)) {
             Some(owner) => owner,
             None => self.quorum.new_owner()?,
         };

@@ -83,23 +83,32 @@ impl Secret {
             let cure = "send it once, with 1 to 255 bytes that nobody can guess";
             return Err(Invalid::new("Idempotency-Key", "(hidden)", cure).into());
         }
-        let mut hash = Sha256::new();
-        for part in
-            [b"fencepost-owner-1".as_slice(), caller.name().as_bytes(), name.as_str().as_bytes(), key.as_bytes()]
-        {
-            hash.update((part.len() as u64).to_be_bytes());
-            hash.update(part);
-        }
-        let mut bytes = [0; 20];
-        bytes.copy_from_slice(&hash.finalize()[..20]);
-        Ok(Self { owner: Owner::from_bytes(bytes), chosen: true })
+        let (caller, name) = (caller.name().as_bytes(), name.as_str().as_bytes());
+        let owner = hashed(&[b"fencepost-owner-1", caller, name, key.as_bytes()]);
+        Ok(Self { owner, chosen: true })
     }
 
     /// How the claim is made.
     pub(crate) fn behalf(self, ticket: Option<FencingToken>) -> OnBehalf {
-        let behalf = OnBehalf::default().owner(self.owner).ticket(ticket);
+        let behalf = OnBehalf::default().owner(move |_| self.owner).ticket(ticket);
         if self.chosen { behalf.repeats() } else { behalf }
     }
+}
+
+/// The secret of one of several locks that are held under one: stores tell claims apart by their owners.
+pub(crate) fn part_owner(whole: Owner, name: &LockName) -> Owner {
+    hashed(&[b"fencepost-part-1", whole.expose().as_bytes(), name.as_str().as_bytes()])
+}
+
+fn hashed(parts: &[&[u8]]) -> Owner {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    let mut bytes = [0; 20];
+    bytes.copy_from_slice(&hash.finalize()[..20]);
+    Owner::from_bytes(bytes)
 }
 
 pub(crate) fn new_owner() -> Result<Owner, Problem> {
@@ -193,6 +202,7 @@ fn answer<G: Single>(lease: Lease<G>, lock: &Lock<G>) -> wire::Lease {
         ttl_ms: Some(wire::ms(lock.lease_time())),
         mode: shared.then_some(Mode::Shared),
         lock_delay_ms: (delay_ms > 0).then_some(delay_ms),
+        renewed: None,
     }
 }
 

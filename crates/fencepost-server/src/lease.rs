@@ -22,6 +22,7 @@ pub(crate) struct Returned {
     ttl: Duration,
     delay: Duration,
     mode: Mode,
+    renewed: bool,
 }
 
 impl Returned {
@@ -37,7 +38,8 @@ impl Returned {
             }
             None => Self::find(app, &name, lease.mode).await?,
         };
-        Ok(Self { caller, name, owner, token, ttl, delay, mode })
+        let renewed = lease.renewed.unwrap_or(true);
+        Ok(Self { caller, name, owner, token, ttl, delay, mode, renewed })
     }
 
     /// The token by which the store knows the hold. Whether it is this owner's, the store says in the step that follows.
@@ -63,7 +65,15 @@ impl Returned {
         ttl: Duration,
         delay: Duration,
     ) -> Self {
-        Self { caller: caller.clone(), name, owner, token, ttl, delay, mode: Mode::Exclusive }
+        Self { caller: caller.clone(), name, owner, token, ttl, delay, mode: Mode::Exclusive, renewed: true }
+    }
+
+    pub(crate) fn name(&self) -> &LockName {
+        &self.name
+    }
+
+    pub(crate) fn owner(&self) -> Owner {
+        self.owner
     }
 
     fn hold(&self) -> Hold<'_> {
@@ -82,7 +92,7 @@ impl Returned {
     }
 
     async fn renew_as<G: Single>(&self, app: &App) -> Result<wire::Renewed, Problem> {
-        let renewed = app.locks.renew_lease(&self.lease::<G>()).await?;
+        let renewed = app.locks.renew_lease(&self.lease::<G>(self.token)).await?;
         let asked =
             renewed.asked.map(|asked| wire::YieldRequest { number: asked.number(), by: asked.by, note: asked.note });
         Ok(wire::Renewed { ttl_ms: wire::ms(self.ttl), yield_requested: asked })
@@ -90,7 +100,8 @@ impl Returned {
 
     pub(crate) async fn release(self, app: &App) -> Result<wire::Released, Problem> {
         let asked_ns = boot_ns();
-        match app.locks.release_lease(&self.lease::<FencingToken>()).await? {
+        let token = if self.renewed { self.token.next() } else { self.token };
+        match app.locks.release_lease(&self.lease::<FencingToken>(token)).await? {
             ReleaseOutcome::Freed | ReleaseOutcome::StillHeld { .. } => {
                 app.witness.released(&self.hold(), asked_ns);
                 Ok(wire::Released { outcome: "freed" })
@@ -99,7 +110,7 @@ impl Returned {
         }
     }
 
-    fn lease<G: Single>(&self) -> Lease<G> {
-        Lease::of(self.name.clone(), self.owner, self.token, self.ttl, self.delay)
+    fn lease<G: Single>(&self, token: FencingToken) -> Lease<G> {
+        Lease::of(self.name.clone(), self.owner, token, self.ttl, self.delay)
     }
 }

@@ -83,6 +83,10 @@ pub(crate) struct Lease {
     /// Its lock delay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) lock_delay_ms: Option<u64>,
+    /// Of a release. `false`: no renewal was sent that may still arrive, so the store need not refuse this token from now
+    /// on. Default: it does, and the last token rises by one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) renewed: Option<bool>,
 }
 
 /// A lease goes on.
@@ -270,6 +274,8 @@ pub(crate) struct Nodes {
     pub(crate) survives_a_node: bool,
     pub(crate) smallest_ttl_ms: u64,
     pub(crate) largest_ttl_ms: u64,
+    /// The longest `wait_ms` of one request.
+    pub(crate) longest_wait_ms: u64,
     /// It keeps records.
     pub(crate) records: bool,
     /// What each node said just now.

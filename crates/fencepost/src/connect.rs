@@ -27,6 +27,8 @@ use fencepost_core::{Connect, Invalid, StoreError};
 /// | `zk://A,B,C/NODE` or `zookeeper://` | nodes in a ZooKeeper ensemble |
 /// | `postgres://USER:PASSWORD@HOST:PORT/DATABASE` | tables in PostgreSQL |
 /// | `mysql://USER:PASSWORD@HOST:PORT/DATABASE` | tables in MySQL or MariaDB |
+/// | `fencepost+http://A,B` | whatever is behind a lock service, `fencepost serve`; several replicas |
+/// | `fencepost+https://A,B` | the same, by TLS |
 /// | `memory:` | this connection |
 pub fn connect(url: impl Into<String>) -> Connect {
     let url = url.into();
@@ -47,6 +49,10 @@ pub fn connect(url: impl Into<String>) -> Connect {
         #[cfg(feature = "zookeeper")]
         Some((scheme, rest)) if fencepost_zookeeper::SCHEMES.contains(&scheme) => {
             fencepost_zookeeper::connect(scheme, rest)
+        }
+        #[cfg(feature = "service")]
+        Some((scheme, rest)) if fencepost_service::SCHEMES.contains(&scheme) => {
+            fencepost_service::connect(scheme, rest)
         }
         _ => Connect::invalid(unknown(&url)),
     }
@@ -109,6 +115,7 @@ fn cure() -> String {
         ("zk://A,B,C/NODE", cfg!(feature = "zookeeper")),
         ("postgres://HOST:PORT/DATABASE", cfg!(feature = "postgres")),
         ("mysql://HOST:PORT/DATABASE", cfg!(feature = "mysql")),
+        ("fencepost+http://HOST:PORT", cfg!(feature = "service")),
         ("memory:", true),
     ];
     let known: Vec<&str> = known.into_iter().filter(|(_, built_in)| *built_in).map(|(url, _)| url).collect();

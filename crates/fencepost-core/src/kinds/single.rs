@@ -5,12 +5,11 @@ use crate::error::AcquireError;
 use crate::grant::Single;
 use crate::guard::Guard;
 use crate::lock::{Lock, Manner, Wait};
-use crate::name::LockName;
 use crate::token::{FencingToken, SharedToken};
 
 async fn acquire<G: Single<Wanted = ()>>(lock: &Lock<G>, wait: Wait) -> Result<Guard<G>, AcquireError> {
     lock.check(wait)?;
-    let name = LockName::of_user(&lock.name)?;
+    let name = lock.checked_name()?;
     let manner = Manner { mode: G::MODE, fenced: G::FENCED, in_order: false };
     let (claim, terms) = lock.claim(name, manner, lock.patience(wait))?;
     let share = lock.share(claim, terms).await?;

@@ -6,7 +6,7 @@ use crate::error::AcquireError;
 use crate::grant::{Single as _, Term};
 use crate::guard::Guard;
 use crate::lock::{Lock, Manner, Wait};
-use crate::name::{LockName, checked_payload, with_payload};
+use crate::name::{checked_payload, with_payload};
 
 impl Kind for Term {
     type Wanted = Candidacy;
@@ -14,7 +14,7 @@ impl Kind for Term {
     async fn acquire(lock: &Lock<Self>, wait: Wait) -> Result<Guard<Self>, AcquireError> {
         lock.check(wait)?;
         let payload = checked_payload(&lock.wanted.payload)?;
-        let name = LockName::of_user(&lock.name)?;
+        let name = lock.checked_name()?;
         let (mut claim, terms) = lock.claim(name, Manner::EXCLUSIVE, lock.patience(wait))?;
         claim.label = with_payload(claim.label, &payload);
         let share = lock.share(claim, terms).await?;

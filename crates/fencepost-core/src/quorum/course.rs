@@ -112,8 +112,7 @@ impl Course {
             let ttl = course.claim.ttl;
             let until = now.plus(quorum.answer_within(ttl).min(ttl / 2) + margin);
             let nodes = vec![(Some(until), None); quorum.nodes.len()];
-            let hold = Hold::new(&scene, token, None, nodes, &course.upkeep());
-            state.life.phase = Phase::Held(hold.of_another());
+            state.life.phase = Phase::Held(Hold::new(&scene, token, None, nodes, &course.upkeep()));
             state.life.won = Some((token, Vec::new()));
         }
         Some(course)

@@ -129,12 +129,6 @@ impl Hold {
         }
     }
 
-    /// It may have been renewed by whoever had it before, and that may still be under way.
-    pub(super) fn of_another(mut self) -> Self {
-        self.renewed = true;
-        self
-    }
-
     /// What a release has to raise the last token to: an acquire or a renewal that arrives after it is refused.
     pub(super) fn raise(&self) -> FencingToken {
         if self.renewed { self.highest.max(self.token.next()) } else { self.highest }

@@ -14,7 +14,7 @@ use crate::access::Caller;
 use crate::app::App;
 use crate::auth::Verb;
 use crate::body::Body;
-use crate::claim::{TTL_MS, Terms, new_owner, read_owner, read_token, whole};
+use crate::claim::{TTL_MS, Terms, new_owner, part_owner, read_owner, read_token, whole};
 use crate::lease::Returned;
 use crate::problem::{Problem, ProblemBody};
 use crate::wire;
@@ -62,7 +62,7 @@ async fn take(
     };
     let owner = new_owner()?;
     let lock = terms.on(app, caller, app.locks.all_of(claim.names.iter().cloned()), waits)?;
-    let lock = lock.on_behalf(OnBehalf::default().owner(owner));
+    let lock = lock.on_behalf(OnBehalf::default().owner(move |name| part_owner(owner, name)));
     let seat = app.witness.admit(caller, &names, names.len(), waits)?;
     let guard = tokio::select! {
         biased;
@@ -75,7 +75,7 @@ async fn take(
     drop(guard.leak_all());
     for (name, token) in names.iter().filter_map(|name| Some((name, tokens.get(name.as_str())?))) {
         let (token, ttl) = (String::clone(token), lock.lease_time());
-        app.witness.granted(&Hold { caller, name, owner, token, ttl }, &seat);
+        app.witness.granted(&Hold { caller, name, owner: part_owner(owner, name), token, ttl }, &seat);
     }
     let ttl_ms = Some(wire::ms(lock.lease_time()));
     Ok(wire::BatchLease { owner: owner.expose(), ttl_ms, tokens, lock_delay_ms: claim.lock_delay_ms })
@@ -115,6 +115,7 @@ fn returned(app: &App, caller: &Caller, lease: &wire::BatchLease) -> Result<Vec<
     }
     let each = lease.tokens.iter().map(|(name, token)| {
         let name = caller.may(Verb::Acquire, name)?;
+        let owner = part_owner(owner, &name);
         Ok(Returned::of(caller, name, owner, read_token("tokens", token)?, ttl, delay))
     });
     each.collect()

@@ -105,7 +105,10 @@ pub(crate) async fn resign(
     Allowed { name, caller, .. }: Allowed<Acquire>,
     Body(lease): Body<wire::Lease>,
 ) -> Result<Json<wire::Released>, Problem> {
-    Ok(Json(Returned::read(&app, caller, name, &lease).await?.release(&app).await?))
+    let lease = Returned::read(&app, caller, name, &lease).await?;
+    // Whoever still waits under this owner would take the lock again.
+    let _turn = app.in_flight.enter(lease.name(), lease.owner()).await?;
+    Ok(Json(lease.release(&app).await?))
 }
 
 /// Who leads, and who would.

@@ -11,7 +11,7 @@ use fencepost_core::store::{LockName, OnBehalf, permit_name};
 use crate::access::{Acquire, Allowed, Caller};
 use crate::app::App;
 use crate::body::Body;
-use crate::claim::{TTL_MS, Terms, new_owner, read_owner, read_token, whole};
+use crate::claim::{TTL_MS, Terms, new_owner, part_owner, read_owner, read_token, whole};
 use crate::lease::Returned;
 use crate::problem::{Problem, ProblemBody};
 use crate::wire;
@@ -61,7 +61,9 @@ async fn take(
     };
     let semaphore = app.locks.semaphore(name.as_str(), claim.permits).take(claim.take.unwrap_or(1));
     let owner = new_owner()?;
-    let lock = terms.on(app, caller, semaphore, waits)?.on_behalf(OnBehalf::default().owner(owner));
+    let lock = terms
+        .on(app, caller, semaphore, waits)?
+        .on_behalf(OnBehalf::default().owner(move |name| part_owner(owner, name)));
     let take = claim.take.unwrap_or(1) as usize;
     let seat = app.witness.admit(caller, std::slice::from_ref(name), take, waits)?;
     let guard = tokio::select! {
@@ -74,6 +76,7 @@ async fn take(
     drop(guard.leak_all());
     for permit in &permits {
         let (slot, ttl) = (permit_name(name.as_str(), permit.slot)?, lock.lease_time());
+        let owner = part_owner(owner, &slot);
         let hold = Hold { caller, name: &slot, owner, token: permit.token.to_string(), ttl };
         app.witness.granted(&hold, &seat);
     }
@@ -118,6 +121,7 @@ fn returned(app: &App, caller: &Caller, name: &LockName, lease: &wire::PermitsLe
     }
     let each = lease.permits.iter().map(|permit| {
         let slot = permit_name(name.as_str(), permit.slot)?;
+        let owner = part_owner(owner, &slot);
         Ok(Returned::of(caller, slot, owner, read_token("token", &permit.token)?, ttl, delay))
     });
     each.collect()

@@ -26,6 +26,7 @@ pub(crate) async fn nodes(State(app): State<Arc<App>>, caller: Caller) -> Result
         survives_a_node: can.survives_a_node,
         smallest_ttl_ms: wire::ms(can.smallest_ttl),
         largest_ttl_ms: wire::ms(can.largest_ttl.map_or(most, |largest| largest.min(most))),
+        longest_wait_ms: wire::ms(app.settings.limits.wait),
         records: can.records,
         nodes: nodes.iter().map(wire::NodeVote::from).collect(),
     }))

@@ -200,6 +200,18 @@ impl Course {
         verdict.map_or_else(|| state.wait(context), Poll::Ready)
     }
 
+    /// The same, but trouble is the answer only once nobody waits any longer: the release is sent again meanwhile.
+    pub(crate) fn poll_confirmed(
+        &self,
+        is_over: bool,
+        context: &Context<'_>,
+    ) -> Poll<Result<ReleaseOutcome, StoreError>> {
+        match self.poll_left(context) {
+            Poll::Ready(Err(_)) if !is_over && self.is_leaving() => self.state().wait(context),
+            answer => answer,
+        }
+    }
+
     /// Lets go of the claim without releasing it.
     pub(crate) fn abandon(self: &Arc<Self>) {
         self.push(Input::Abandon);
