@@ -40,10 +40,16 @@ impl AuditLog {
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let mut file = options.open(path).map_err(of_file)?;
         if file.try_lock().is_err() {
-            return Err(format!("audit log {}: another process writes it; give each service a file of its own", path.display()));
+            return Err(format!(
+                "audit log {}: another process writes it; give each service a file of its own",
+                path.display()
+            ));
         }
         let (chain, torn) = resume(&mut file).map_err(of_file)?.ok_or_else(|| {
-            format!("audit log {}: its end is no audit log; look with `fencepost audit check`, and move it away", path.display())
+            format!(
+                "audit log {}: its end is no audit log; look with `fencepost audit check`, and move it away",
+                path.display()
+            )
         })?;
         let writer = Writer { file, chain, denials: Bucket::full(DENIALS, Instant::now()), missed: 0, torn };
         let log = Self(Mutex::new(writer));

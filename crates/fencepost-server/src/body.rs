@@ -5,9 +5,9 @@ use std::sync::Arc;
 use axum::body::to_bytes;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use fencepost_core::Invalid;
-use http_body::Body as _;
 use http::header;
 use http::request::Parts;
+use http_body::Body as _;
 use serde::de::DeserializeOwned;
 
 use crate::app::App;

@@ -107,7 +107,10 @@ mod tests {
         holdings.granted("a", name(1), owner, second, start);
         holdings.granted("a", name(2), owner, 9 * second, start);
         holdings.granted("b", name(3), owner, 9 * second, start);
-        assert_eq!((holdings.count("a", 2, start), holdings.count("b", 2, start), holdings.count("c", 0, start)), (2, 1, 0));
+        assert_eq!(
+            (holdings.count("a", 2, start), holdings.count("b", 2, start), holdings.count("c", 0, start)),
+            (2, 1, 0)
+        );
         assert_eq!(holdings.count("a", 2, third), 1, "one is over");
         assert_eq!(holdings.renewed(&name(1), owner, second, third), None);
         assert_eq!(holdings.renewed(&name(2), owner, second, third), Some(3 * second));

@@ -67,7 +67,12 @@ impl Metrics {
             requests: family(&mut registry, "http_requests", "Requests that were answered, by route and status"),
             acquire: timed(&mut registry, "acquire", "From asking for a lock to having it, or not", SECONDS),
             wait: timed(&mut registry, "wait", "In line for a lock, for those who got it", SECONDS),
-            hold: timed(&mut registry, "hold", "From a grant to its release, where both came through here", HOLD_SECONDS),
+            hold: timed(
+                &mut registry,
+                "hold",
+                "From a grant to its release, where both came through here",
+                HOLD_SECONDS,
+            ),
             late: timed(&mut registry, "renew_lateness", "Renewals behind a third of their ttl", SECONDS),
             acquires: family(&mut registry, "acquire", "Acquisitions, by how they ended"),
             releases: family(&mut registry, "release", "Releases, by how they ended"),
@@ -76,7 +81,12 @@ impl Metrics {
             votes: family(&mut registry, "votes", "Answers of nodes to acquisitions, by node"),
             vote: {
                 let votes = Family::<Label, Histogram>::new_with_constructor(seconds as fn() -> Histogram);
-                registry.register_with_unit("vote", "Until a node answered an acquisition", Unit::Seconds, votes.clone());
+                registry.register_with_unit(
+                    "vote",
+                    "Until a node answered an acquisition",
+                    Unit::Seconds,
+                    votes.clone(),
+                );
                 votes
             },
             denied: family(&mut registry, "denied", "Requests that were refused for who sent them, by why"),
@@ -302,15 +312,16 @@ impl std::fmt::Debug for Metrics {
 
 #[cfg(test)]
 mod tests {
-    use fencepost_core::store::{Memory, connect};
     use fencepost_core::Blocking;
+    use fencepost_core::store::{Memory, connect};
 
     use super::*;
 
     #[test]
     fn what_the_library_tells_is_counted() {
         let metrics = Metrics::new();
-        let locks = connect(|opening| Ok(vec![Memory::new(opening.clock)])).observer(metrics.clone()).block().expect("open");
+        let locks =
+            connect(|opening| Ok(vec![Memory::new(opening.clock)])).observer(metrics.clone()).block().expect("open");
         let guard = locks.lock("secret/name").acquire().block().expect("free");
         assert!(locks.lock("secret/name").try_acquire().block().expect("asked").is_none());
         guard.release().block().expect("released");

@@ -177,7 +177,10 @@ fn follow(settings: &Settings, tasks: &mut JoinSet<()>) {
     }
 }
 
-async fn accept(listener: &TcpListener, room: &Arc<Semaphore>) -> (TcpStream, SocketAddr, Option<OwnedSemaphorePermit>) {
+async fn accept(
+    listener: &TcpListener,
+    room: &Arc<Semaphore>,
+) -> (TcpStream, SocketAddr, Option<OwnedSemaphorePermit>) {
     let seat = room.clone().acquire_owned().await.ok();
     loop {
         match listener.accept().await {

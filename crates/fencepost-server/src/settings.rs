@@ -118,9 +118,11 @@ impl Settings {
     /// Whether these settings are safe on that address. `Err` names the cure.
     pub fn checked(&self, address: SocketAddr) -> Result<(), String> {
         if self.tls.as_ref().is_some_and(|tls| tls.knows_clients) && !self.asks_who() {
-            return Err("certificates of clients say who they are, and nothing says what they may: add an --auth-file \
+            return Err(
+                "certificates of clients say who they are, and nothing says what they may: add an --auth-file \
                 with [[certificate]] entries"
-                .into());
+                    .into(),
+            );
         }
         if !address.ip().is_loopback() && !self.asks_who() {
             return Err(format!(

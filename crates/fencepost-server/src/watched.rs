@@ -129,7 +129,8 @@ mod tests {
     fn a_broken_change_keeps_what_was_there() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("number");
-        let parse = |files: &[Vec<u8>]| String::from_utf8_lossy(&files[0]).trim().parse().map_err(|_| "no number".into());
+        let parse =
+            |files: &[Vec<u8>]| String::from_utf8_lossy(&files[0]).trim().parse().map_err(|_| "no number".into());
         let open = || Watched::<u32>::open("number", vec![path.clone()], parse);
         assert!(open().expect_err("no file").contains("number"));
         std::fs::write(&path, "x").expect("a file");

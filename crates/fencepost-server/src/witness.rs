@@ -86,7 +86,13 @@ impl Witness {
 
     /// Whether this may be asked for now: `locks` of them, and for as long as it takes if it `waits` in the lines of
     /// these names.
-    pub(crate) fn admit(&self, caller: &Caller, names: &[LockName], locks: usize, waits: bool) -> Result<Seat, Problem> {
+    pub(crate) fn admit(
+        &self,
+        caller: &Caller,
+        names: &[LockName],
+        locks: usize,
+        waits: bool,
+    ) -> Result<Seat, Problem> {
         let (asked_ns, now, limits) = (boot_ns(), Instant::now(), &self.limits);
         if self.tells_apart {
             self.admission.take(caller.name(), limits.rate, now).map_err(|wait| {

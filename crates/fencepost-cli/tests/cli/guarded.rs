@@ -32,7 +32,9 @@ impl Served {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("a connection");
         stream.set_read_timeout(Some(PATIENCE)).expect("set");
         let length = body.len();
-        let head = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\n");
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\n"
+        );
         write!(stream, "{head}{headers}content-length: {length}\r\n\r\n{body}").expect("sent");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("an answer");
@@ -157,9 +159,21 @@ fn secrets_appear_in_nothing_that_comes_out() {
     let made = place.json(&["key", "canary", "--allow", "acquire:*", "--allow", "observe:*"]);
     let key = made["key"].as_str().expect("a key").to_owned();
     place.write("auth.toml", made["entry"].as_str().expect("an entry"));
-    let flags = ["serve", "--listen", "127.0.0.1:0", "--auth-file", "auth.toml", "--audit-log", "audit.jsonl", "--log", "json", "-v"];
+    let flags = [
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--auth-file",
+        "auth.toml",
+        "--audit-log",
+        "audit.jsonl",
+        "--log",
+        "json",
+        "-v",
+    ];
     let served = serve(place.fencepost(flags));
-    let (wrong, owner, idempotent) = ("fpk_canarywrong", "0123456789abcdef0123456789abcdefca0a2e1f", "canary-idempotency");
+    let (wrong, owner, idempotent) =
+        ("fpk_canarywrong", "0123456789abcdef0123456789abcdefca0a2e1f", "canary-idempotency");
     let shown = format!("authorization: Bearer {key}\r\n");
     let mut out = String::new();
     let lease = format!("{{\"owner\":\"{owner}\"}}");
@@ -173,7 +187,12 @@ fn secrets_appear_in_nothing_that_comes_out() {
         ("POST", "/v1/locks/x/try", &shown, &format!("{{\"owner\":\"{owner}x\"}}")),
         ("POST", "/v1/locks/x/try", &shown, &format!("{{\"owner\":\"{owner}\"")),
         ("POST", "/v1/locks/x/try", &shown, &format!("[\"{owner}\"]")),
-        ("POST", "/v1/locks/y/try", &format!("{shown}idempotency-key: {idempotent}\r\nidempotency-key: {idempotent}\r\n"), "{}"),
+        (
+            "POST",
+            "/v1/locks/y/try",
+            &format!("{shown}idempotency-key: {idempotent}\r\nidempotency-key: {idempotent}\r\n"),
+            "{}",
+        ),
         ("POST", "/v1/locks/x/renew", &shown, &lease),
         ("POST", "/v1/locks/x/renew", &shown, &format!("{{\"owner\":\"{owner}\",\"token\":\"{owner}\"}}")),
         ("POST", "/v1/locks/x/renew", &shown, &format!("{{\"owner\":[\"{owner}\"]}}")),

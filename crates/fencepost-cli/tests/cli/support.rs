@@ -155,7 +155,12 @@ impl Running {
         let stderr = self.child.stderr.as_mut().expect("piped");
         let (mut said, mut byte) = (Vec::new(), [0]);
         loop {
-            assert_eq!(stderr.read(&mut byte).expect("stderr"), 1, "never said {words:?}: {}", String::from_utf8_lossy(&said));
+            assert_eq!(
+                stderr.read(&mut byte).expect("stderr"),
+                1,
+                "never said {words:?}: {}",
+                String::from_utf8_lossy(&said)
+            );
             said.extend(byte);
             let text = String::from_utf8_lossy(&said);
             if byte == *b"\n" && text.lines().any(|line| line.contains(words)) {

@@ -127,9 +127,8 @@ fn principal(name: &str, allow: &[String]) -> Result<Principal, String> {
 
 fn checked_principal(name: &str) -> Result<(), String> {
     let fits = !name.is_empty() && name.len() <= PRINCIPAL_BYTES_MAX && !name.chars().any(char::is_control);
-    fits.then_some(()).ok_or_else(|| {
-        format!("principal {name:?}: use 1 to {PRINCIPAL_BYTES_MAX} bytes without control characters")
-    })
+    fits.then_some(())
+        .ok_or_else(|| format!("principal {name:?}: use 1 to {PRINCIPAL_BYTES_MAX} bytes without control characters"))
 }
 
 #[cfg(test)]

@@ -64,12 +64,23 @@ mod tests {
     #[test]
     fn only_names_of_this_machine_are_taken() {
         let path = Uri::from_static("/v1/locks");
-        for good in ["localhost", "localhost:7117", "127.0.0.1:7117", "127.0.0.2", "[::1]", "[::1]:7117", "LOCALHOST:1"] {
+        for good in ["localhost", "localhost:7117", "127.0.0.1:7117", "127.0.0.2", "[::1]", "[::1]:7117", "LOCALHOST:1"]
+        {
             assert!(is_for_this_machine(&path, &headers(&[("host", good)])), "{good}");
         }
-        for bad in ["", "evil.example", "evil.example:7117", "localhost.evil.example", "10.0.0.1:7117", "127.0.0.1.nip.io",
-            "0.0.0.0", "::1:x", "localhost:x", "[::1", "evil@localhost"]
-        {
+        for bad in [
+            "",
+            "evil.example",
+            "evil.example:7117",
+            "localhost.evil.example",
+            "10.0.0.1:7117",
+            "127.0.0.1.nip.io",
+            "0.0.0.0",
+            "::1:x",
+            "localhost:x",
+            "[::1",
+            "evil@localhost",
+        ] {
             assert!(!is_for_this_machine(&path, &headers(&[("host", bad)])), "{bad}");
         }
         assert!(!is_for_this_machine(&path, &headers(&[])));
@@ -90,7 +101,14 @@ mod tests {
         assert!(!from(&[]));
         assert!(!from(&[("origin", "http://localhost:7117"), ("sec-fetch-site", "same-origin")]));
         assert!(!from(&[("sec-fetch-site", "none")]));
-        for origin in ["null", "http://evil.example", "http://localhost", "http://localhost:3000", "file://", "ftp://localhost:7117"] {
+        for origin in [
+            "null",
+            "http://evil.example",
+            "http://localhost",
+            "http://localhost:3000",
+            "file://",
+            "ftp://localhost:7117",
+        ] {
             assert!(from(&[("origin", origin)]), "{origin}");
         }
         assert!(from(&[("origin", "http://localhost:7117"), ("origin", "http://evil.example")]));

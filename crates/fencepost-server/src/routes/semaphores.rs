@@ -80,7 +80,8 @@ async fn take(
         let hold = Hold { caller, name: &slot, owner, token: permit.token.to_string(), ttl };
         app.witness.granted(&hold, &seat);
     }
-    let permits = permits.iter().map(|permit| wire::Permit { slot: permit.slot, token: permit.token.to_string() }).collect();
+    let permits =
+        permits.iter().map(|permit| wire::Permit { slot: permit.slot, token: permit.token.to_string() }).collect();
     let ttl_ms = Some(wire::ms(lock.lease_time()));
     Ok(wire::PermitsLease { owner: owner.expose(), ttl_ms, permits, lock_delay_ms: claim.lock_delay_ms })
 }

@@ -22,7 +22,10 @@ fn lines(path: &Path) -> Vec<Value> {
 /// What each line is about: act, principal, lock.
 fn told(path: &Path) -> Vec<String> {
     let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
-    lines(path).iter().map(|line| format!("{} {} {}", text(&line["act"]), text(&line["principal"]), text(&line["lock"]))).collect()
+    lines(path)
+        .iter()
+        .map(|line| format!("{} {} {}", text(&line["act"]), text(&line["principal"]), text(&line["lock"])))
+        .collect()
 }
 
 #[test]
@@ -69,8 +72,18 @@ fn every_act_is_a_line_with_who_what_and_which_token() {
     assert_eq!(head, expected);
     // Several at once come in any order, and permits are any of those that are free.
     let rest: Vec<String> = rest.iter().map(|line| line.split('#').next().unwrap_or_default().to_owned()).collect();
-    expected = vec!["granted user s/permit", "granted user s/permit", "released user s/permit", "released user s/permit",
-        "granted user b", "granted user c", "released user b", "released user c", "granted user e", "released user e"];
+    expected = vec![
+        "granted user s/permit",
+        "granted user s/permit",
+        "released user s/permit",
+        "released user s/permit",
+        "granted user b",
+        "granted user c",
+        "released user b",
+        "released user c",
+        "granted user e",
+        "released user e",
+    ];
     let sorted = |mut lines: Vec<String>| {
         lines.sort_unstable();
         lines
@@ -94,7 +107,8 @@ fn a_crowd_leaves_a_history_without_fault_and_a_forged_one_is_found() {
     let log = files.path("audit.jsonl");
     let metrics = Metrics::new();
     let locks = memory(&metrics);
-    let service = Service::on(locks.clone(), Settings::default().metrics(metrics).audit(AuditLog::open(&log).expect("a log")));
+    let service =
+        Service::on(locks.clone(), Settings::default().metrics(metrics).audit(AuditLog::open(&log).expect("a log")));
     std::thread::scope(|scope| {
         for _ in 0..6 {
             scope.spawn(|| {

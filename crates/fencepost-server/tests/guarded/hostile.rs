@@ -17,7 +17,10 @@ fn outcome(mut stream: TcpStream) -> String {
             Ok(0) => break,
             Ok(length) => bytes.extend(&piece[..length]),
             Err(error) => {
-                assert!(!matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut), "left open");
+                assert!(
+                    !matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut),
+                    "left open"
+                );
                 break;
             }
         }
@@ -48,10 +51,18 @@ fn nonsense_is_refused_and_the_service_goes_on() {
         ("no HTTP", b"\x16\x03\x01\x02\x00\x01\x00".to_vec(), &[400]),
         ("no request line", b"\r\n\r\n\r\n".to_vec(), &[]),
         ("zeros", vec![0; 5_000], &[400]),
-        ("a long path", format!("GET /{} HTTP/1.1\r\nhost: localhost\r\n\r\n", "x".repeat(100_000)).into_bytes(), &[414, 431]),
+        (
+            "a long path",
+            format!("GET /{} HTTP/1.1\r\nhost: localhost\r\n\r\n", "x".repeat(100_000)).into_bytes(),
+            &[414, 431],
+        ),
         ("a huge header", format!("{head}x: {}\r\n\r\n", "y".repeat(1 << 20)).into_bytes(), &[431]),
         ("many headers", format!("{head}{many}\r\n").into_bytes(), &[431]),
-        ("bad UTF-8 in the path", b"GET /v1/locks/%ff%fe HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n".to_vec(), &[400]),
+        (
+            "bad UTF-8 in the path",
+            b"GET /v1/locks/%ff%fe HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n".to_vec(),
+            &[400],
+        ),
         ("raw bytes in the path", b"GET /v1/locks/\xff\xfe HTTP/1.1\r\nhost: localhost\r\n\r\n".to_vec(), &[400]),
         ("bad UTF-8 in the body", with_body(b"{\"label\":\"\xff\xfe\"}"), &[400]),
         ("deep arrays", with_body(deep.as_bytes()), &[400]),
@@ -62,11 +73,27 @@ fn nonsense_is_refused_and_the_service_goes_on() {
         ("a lone surrogate", with_body(b"{\"label\":\"\\ud800\"}"), &[400]),
         ("two hosts", format!("{head}host: evil.example\r\nconnection: close\r\n\r\n").into_bytes(), &[400, 403]),
         ("two lengths", format!("{json}content-length: 2\r\ncontent-length: 3\r\n\r\n{{}}").into_bytes(), &[400]),
-        ("a length and chunks", format!("{json}content-length: 2\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{{}}\r\n0\r\n\r\n").into_bytes(), &[200, 400]),
+        (
+            "a length and chunks",
+            format!("{json}content-length: 2\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{{}}\r\n0\r\n\r\n").into_bytes(),
+            &[200, 400],
+        ),
         ("a bad chunk", format!("{json}transfer-encoding: chunked\r\n\r\nzz\r\n").into_bytes(), &[400, 413]),
-        ("a length that lies about terabytes", format!("{json}content-length: 9999999999999\r\n\r\n").into_bytes(), &[413]),
-        ("two keys", format!("{json}idempotency-key: a\r\nidempotency-key: b\r\ncontent-length: 0\r\n\r\n").into_bytes(), &[400]),
-        ("an unknown method", b"BREW /v1/locks/x HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n".to_vec(), &[405]),
+        (
+            "a length that lies about terabytes",
+            format!("{json}content-length: 9999999999999\r\n\r\n").into_bytes(),
+            &[413],
+        ),
+        (
+            "two keys",
+            format!("{json}idempotency-key: a\r\nidempotency-key: b\r\ncontent-length: 0\r\n\r\n").into_bytes(),
+            &[400],
+        ),
+        (
+            "an unknown method",
+            b"BREW /v1/locks/x HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n".to_vec(),
+            &[405],
+        ),
         ("HTTP/2 without its start", b"PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n".to_vec(), &[400]),
         ("headers that do not end", head.as_bytes().to_vec(), &[408]),
         ("nothing at all", Vec::new(), &[408]),
@@ -78,7 +105,14 @@ fn nonsense_is_refused_and_the_service_goes_on() {
         let said = outcome(stream);
         let status: Option<u16> = said.split(' ').nth(1).and_then(|status| status.parse().ok());
         assert!(status.is_none_or(|status| statuses.contains(&status)), "{what}: {said:.300}");
-        let silent = ["no request line", "raw bytes in the path", "HTTP/2 without its start", "headers that do not end", "nothing at all", "zeros"];
+        let silent = [
+            "no request line",
+            "raw bytes in the path",
+            "HTTP/2 without its start",
+            "headers that do not end",
+            "nothing at all",
+            "zeros",
+        ];
         assert!(status.is_some() || silent.contains(&what), "{what}: no answer");
     }
     is_well(&service);

@@ -34,7 +34,9 @@ fn acquisitions_of_one_principal_have_a_rate_and_others_do_not_pay_for_it() {
 #[test]
 fn locks_of_one_principal_are_counted_until_they_are_given_back_or_over() {
     let service = Service::start(limited(|limits| limits.locks = 2));
-    let take = |name: &str, ttl_ms: u64| service.post(&format!("/v1/locks/{name}/try"), None, &format!("{{\"ttl_ms\":{ttl_ms}}}"));
+    let take = |name: &str, ttl_ms: u64| {
+        service.post(&format!("/v1/locks/{name}/try"), None, &format!("{{\"ttl_ms\":{ttl_ms}}}"))
+    };
     let first = take("a", 60_000);
     assert_eq!((first.status, take("b", 200).status), (200, 200));
     until("the second is over", || take("c", 60_000).status == 200);

@@ -3,8 +3,11 @@
 use std::collections::BTreeSet;
 
 use fencepost_core::Blocking;
-use fencepost_core::store::{Memory, connect};
+use fencepost_core::store::{Clock, Memory, connect};
 use fencepost_server::{Metrics, Settings};
+use fencepost_testkit::faulty::{Faults, Link};
+use fencepost_testkit::nodes::Nodes;
+use fencepost_testkit::wait::until;
 
 use super::support::Service;
 
@@ -33,7 +36,10 @@ fn a_story_is_counted_without_the_names_of_locks() {
     let service = Service::start(Settings::default());
     story(&service);
     let metrics = service.get("/metrics", None);
-    assert_eq!((metrics.status, metrics.header("content-type")), (200, Some("application/openmetrics-text; version=1.0.0; charset=utf-8")));
+    assert_eq!(
+        (metrics.status, metrics.header("content-type")),
+        (200, Some("application/openmetrics-text; version=1.0.0; charset=utf-8"))
+    );
     for line in [
         "fencepost_http_requests_total{method=\"POST\",route=\"/v1/locks/{id}/try\",status=\"200\"} 1",
         "fencepost_http_requests_total{method=\"POST\",route=\"/v1/locks/{id}/try\",status=\"423\"} 1",
@@ -56,7 +62,9 @@ fn a_story_is_counted_without_the_names_of_locks() {
 fn the_dashboard_and_the_alerts_use_what_there_is() {
     // Only nodes that vote have votes.
     let counted = Metrics::new();
-    let nodes = connect(|opening| Ok((0..3).map(|node| Memory::node(opening.clock.clone(), &format!("node-{node}"))).collect()));
+    let nodes = connect(|opening| {
+        Ok((0..3).map(|node| Memory::node(opening.clock.clone(), &format!("node-{node}"))).collect())
+    });
     let locks = nodes.observer(counted.clone()).block().expect("nodes");
     let service = Service::on(locks, Settings::default().metrics(counted));
     story(&service);
@@ -87,4 +95,22 @@ fn a_replica_says_whether_it_lives_and_whether_it_is_ready() {
     let service = Service::start(Settings::default());
     assert_eq!(service.get("/healthz", None).json()["status"], "ok");
     assert_eq!(service.get("/readyz", None).json()["status"], "ready");
+}
+
+#[test]
+fn a_replica_without_a_majority_is_not_ready_until_it_has_one_again() {
+    let nodes = Nodes::new(3, &Clock::system().expect("a clock"), 1, Faults::default());
+    let service = Service::on(nodes.connect().block().expect("nodes"), Settings::default());
+    let says = |status: u16| until("it says how it is", || service.get("/readyz", None).status == status);
+    nodes.set_links(1, Link::Refused);
+    says(200);
+    nodes.set_links(2, Link::Refused);
+    says(503);
+    let answer = service.get("/readyz", None);
+    assert_eq!(answer.code(), "unreachable");
+    assert!(!answer.body.contains("node-"), "strangers hear nothing of nodes: {answer:?}");
+    assert!(service.get("/metrics", None).body.contains("fencepost_ready 0\n"));
+    assert_eq!(service.get("/healthz", None).status, 200, "the process lives");
+    nodes.set_links(2, Link::Up);
+    says(200);
 }

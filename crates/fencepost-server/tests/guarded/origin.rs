@@ -9,7 +9,9 @@ fn a_page_of_another_site_cannot_drive_a_service_without_credentials() {
     let service = Service::start(Settings::default());
     let port = service.address.port();
     let take = || Request::new("POST", "/v1/locks/x/try").body("{}");
-    for host in ["evil.example".to_owned(), format!("evil.example:{port}"), "127.0.0.1.evil.example".into(), String::new()] {
+    for host in
+        ["evil.example".to_owned(), format!("evil.example:{port}"), "127.0.0.1.evil.example".into(), String::new()]
+    {
         let answer = take().host(&host).send(&service);
         assert_eq!((answer.status, answer.code()), (403, "denied".into()), "{host:?}");
         assert_eq!(Request::new("GET", "/healthz").host(&host).send(&service).status, 200, "probes name any host");

@@ -73,7 +73,8 @@ fn made() -> BTreeSet<(String, String)> {
             continue;
         };
         for method in ["get", "post", "put", "delete", "patch", "any"] {
-            let starts = handlers.matches(&format!(" {method}(")).count() + handlers.matches(&format!(".{method}(")).count();
+            let starts =
+                handlers.matches(&format!(" {method}(")).count() + handlers.matches(&format!(".{method}(")).count();
             for _ in 0..starts {
                 made.insert((method.to_uppercase(), format!("{below}{path}")));
                 count += 1;
@@ -89,9 +90,9 @@ fn described() -> BTreeSet<(String, String)> {
     let interface: serde_json::Value = serde_json::from_str(&fencepost_server::openapi()).expect("JSON");
     let paths = interface["paths"].as_object().expect("paths");
     let methods = |path: &serde_json::Value| path.as_object().expect("methods").keys().cloned().collect::<Vec<_>>();
-    let each = paths.iter().flat_map(|(path, of)| {
-        methods(of).into_iter().map(move |method| (method.to_uppercase(), path.clone()))
-    });
+    let each = paths
+        .iter()
+        .flat_map(|(path, of)| methods(of).into_iter().map(move |method| (method.to_uppercase(), path.clone())));
     each.collect()
 }
 
@@ -183,12 +184,14 @@ fn absent_and_not_yours_are_one_answer() {
     assert_eq!(post("/v1/locks/theirs%2Fx/try", &theirs, "{}").status, 200);
     assert_eq!(post("/v1/locks/mine%2Fx/try", &mine, "{}").status, 200);
     // Outside of one's own names nothing tells whether a lock is there.
-    let (there, absent) = (post("/v1/locks/theirs%2Fx/try", &mine, "{}"), post("/v1/locks/theirs%2Fy/try", &mine, "{}"));
+    let (there, absent) =
+        (post("/v1/locks/theirs%2Fx/try", &mine, "{}"), post("/v1/locks/theirs%2Fy/try", &mine, "{}"));
     assert_eq!((there.status, &there.body), (403, &absent.body));
     let routes = [service.get("/v1/locks/theirs%2Fx", Some(&mine)), service.get("/v1/locks/theirs%2Fy", Some(&mine))];
     assert_eq!((routes[0].status, &routes[0].body), (403, &routes[1].body));
     // Nor does a lease that is not one's own.
-    let (held, free) = (post("/v1/locks/mine%2Fx/release", &mine, LEASE), post("/v1/locks/mine%2Fy/release", &mine, LEASE));
+    let (held, free) =
+        (post("/v1/locks/mine%2Fx/release", &mine, LEASE), post("/v1/locks/mine%2Fy/release", &mine, LEASE));
     assert_eq!((held.status, held.code(), &held.body), (409, "not_held".into(), &free.body));
     // A listing of more than one's own names is refused as a whole.
     for prefix in ["", "mine", "theirs/"] {

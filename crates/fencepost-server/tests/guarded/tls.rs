@@ -27,12 +27,14 @@ fn client(trusted: &Authority, shown: Option<&Authority>) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(trusted.folder().join("ca.pem")).expect("a root")).expect("a root");
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().expect("versions");
+    let builder =
+        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().expect("versions");
     let builder = builder.with_root_certificates(roots);
     Arc::new(match shown {
         None => builder.with_no_client_auth(),
         Some(authority) => {
-            let certificate = CertificateDer::from_pem_file(authority.folder().join("client.pem")).expect("a certificate");
+            let certificate =
+                CertificateDer::from_pem_file(authority.folder().join("client.pem")).expect("a certificate");
             let key = PrivateKeyDer::from_pem_file(authority.folder().join("client.key")).expect("a key");
             builder.with_client_auth_cert(vec![certificate], key).expect("they fit")
         }
@@ -63,11 +65,15 @@ fn a_certificate_is_a_credential_by_a_name_in_it() {
     let stranger = Authority::new().for_client_called("orders.internal");
     let files = Files::new();
     let (secret, entry) = key("by key", &["observe:keys/"]);
-    let entries = format!("{entry}\n[[certificate]]\nprincipal = 'orders'\nsan = 'orders.internal'\nallow = ['observe:orders/']\n");
+    let entries = format!(
+        "{entry}\n[[certificate]]\nprincipal = 'orders'\nsan = 'orders.internal'\nallow = ['observe:orders/']\n"
+    );
     let auth = files.write("auth.toml", &entries);
     let settings = Settings::default().auth_file(auth).expect("a file").tls(&settings(&authority, true)).expect("TLS");
     let service = Service::start(settings);
-    let status = |client: &Arc<ClientConfig>, path: &str, key: Option<&str>| ask(&service, client, &look(path, key)).map(|answer| answer.status);
+    let status = |client: &Arc<ClientConfig>, path: &str, key: Option<&str>| {
+        ask(&service, client, &look(path, key)).map(|answer| answer.status)
+    };
     let (known, unknown) = (client(&authority, Some(&authority)), client(&authority, None));
     assert_eq!(status(&known, "/v1/locks/orders%2F1", None).expect("an answer"), 200);
     assert_eq!(status(&known, "/v1/locks/keys%2F1", None).expect("an answer"), 403, "its own rights only");
@@ -121,6 +127,9 @@ fn bad_files_are_refused_by_name_and_never_shown() {
     let misfit = TlsFiles { key: other.folder().join("server.key"), ..settings(&authority, false) };
     assert!(refused(misfit).contains("do not fit"));
     // Certificates of clients say who, and the file of credentials says what they may.
-    let alone = Settings::default().tls(&settings(&authority, true)).expect("TLS").checked("127.0.0.1:1".parse().expect("an address"));
+    let alone = Settings::default()
+        .tls(&settings(&authority, true))
+        .expect("TLS")
+        .checked("127.0.0.1:1".parse().expect("an address"));
     assert!(alone.expect_err("refused").contains("auth-file"));
 }
