@@ -217,9 +217,17 @@ impl Observer for Metrics {
                 self.0.answered(event, false);
                 count(&self.0.acquires, "refused");
             }
-            EventKind::Renewed { .. } => count(&self.0.renewals, "renewed"),
-            EventKind::RenewalUnknown { .. } => count(&self.0.renewals, "unknown"),
+            EventKind::Renewed { .. } => {
+                self.0.forget(event);
+                count(&self.0.renewals, "renewed");
+            }
+            EventKind::RenewalUnknown { .. } => {
+                self.0.forget(event);
+                count(&self.0.renewals, "unknown");
+            }
+            EventKind::Releasing => self.0.forget(event),
             EventKind::Lost(reason) => {
+                self.0.forget(event);
                 self.0.lost.get_or_create(&[("reason", loss(*reason).to_owned())]).inc();
             }
             EventKind::Released(outcome) => count(&self.0.releases, release(*outcome)),
@@ -268,6 +276,11 @@ impl Inner {
         if let Some(since) = waiting.filter(|_| granted) {
             self.wait.observe(event.at.saturating_sub(since).as_secs_f64());
         }
+    }
+
+    /// A lease that came back asks for nothing: it is renewed or released.
+    fn forget(&self, event: &Event) {
+        self.claims.lock().unwrap_or_else(PoisonError::into_inner).remove(&event.claim);
     }
 
     fn voted(&self, vote: &NodeVote) {
@@ -324,7 +337,9 @@ mod tests {
             connect(|opening| Ok(vec![Memory::new(opening.clock)])).observer(metrics.clone()).block().expect("open");
         let guard = locks.lock("secret/name").acquire().block().expect("free");
         assert!(locks.lock("secret/name").try_acquire().block().expect("asked").is_none());
+        let guard = locks.adopt(&guard.leak()).block().expect("renewed");
         guard.release().block().expect("released");
+        assert!(metrics.0.claims.lock().expect("whole").is_empty(), "nothing is kept of what has ended");
         let text = metrics.render();
         for line in [
             "fencepost_acquire_total{outcome=\"acquired\"} 1",

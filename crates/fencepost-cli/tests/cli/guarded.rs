@@ -128,6 +128,21 @@ fn the_unit_is_one_that_systemd_takes() {
 }
 
 #[test]
+fn the_image_starts_what_there_is_to_start() {
+    let file = include_str!("../../../../packaging/container/Containerfile");
+    let command = file.lines().find_map(|line| line.strip_prefix("CMD ")).expect("what it runs");
+    let command: Vec<String> = serde_json::from_str(command).expect("a list");
+    let place = Place::new();
+    let here = |word: &String| word.replace("/etc/fencepost/", "").replace(":7117", ":0");
+    let command: Vec<String> = command.iter().map(here).collect();
+    place.fencepost(&command).end().with_code(78).saying("auth.toml");
+    place.write("auth.toml", place.json(&["key", "p", "--allow", "observe:*"])["entry"].as_str().expect("an entry"));
+    let served = serve(place.fencepost(&command));
+    assert!(served.ask("GET", "/healthz", "", "").starts_with("HTTP/1.1 200"));
+    served.end().with_code(0);
+}
+
+#[test]
 fn an_audit_log_is_checked_and_a_forged_one_is_found() {
     let place = Place::new();
     let served = serve(place.fencepost(["serve", "--listen", "127.0.0.1:0", "--audit-log", "audit.jsonl"]));
