@@ -11,6 +11,7 @@ use http_body::Body as _;
 use serde::de::DeserializeOwned;
 
 use crate::app::App;
+use crate::hidden::without_quotes;
 use crate::problem::Problem;
 
 /// A JSON body. No body at all is an empty one.
@@ -58,7 +59,7 @@ async fn read<T: DeserializeOwned>(request: Request, app: &App, limit: usize) ->
 fn parsed<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     // What was sent may have a secret in it: only the place is told.
     serde_json::from_slice(bytes).map_err(|error| {
-        let cure = format!("the body does not fit: {error}");
+        let cure = format!("the body does not fit: {}", without_quotes(&error.to_string()));
         Invalid::new("body", "(hidden)", cure).into()
     })
 }

@@ -17,6 +17,7 @@ mod body;
 mod bucket;
 mod claim;
 mod events;
+mod hidden;
 mod holdings;
 mod in_flight;
 mod lease;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use super::support::{Invocation, PROGRAM, Place, Running};
+use super::support::{Done, Invocation, PROGRAM, Place, Running};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -17,13 +17,15 @@ const PATIENCE: Duration = Duration::from_secs(60);
 struct Served {
     running: Running,
     port: u16,
+    /// On stderr, until it told its port.
+    said: String,
 }
 
 fn serve(invocation: Invocation) -> Served {
     let mut running = invocation.start();
-    let note = running.until_it_notes_a_line("serving on http");
-    let port = note.trim().rsplit(':').next().and_then(|port| port.parse().ok());
-    Served { running, port: port.unwrap_or_else(|| panic!("no port: {note:?}")) }
+    let said = running.until_it_notes_a_line("serving on http");
+    let port = said.trim().rsplit(':').next().and_then(|port| port.parse().ok());
+    Served { running, port: port.unwrap_or_else(|| panic!("no port: {said:?}")), said }
 }
 
 impl Served {
@@ -41,9 +43,10 @@ impl Served {
         answer
     }
 
-    fn end(self) -> super::support::Done {
+    fn end(self) -> Done {
         self.running.signal(Signal::SIGTERM);
-        self.running.end()
+        let done = self.running.end();
+        Done { stderr: self.said + &done.stderr, ..done }
     }
 }
 

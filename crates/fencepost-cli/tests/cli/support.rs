@@ -150,7 +150,7 @@ impl Running {
         }
     }
 
-    /// The rest of the line on stderr that has these words, and what stood before it.
+    /// All that it said on stderr, up to the end of the line with these words.
     pub(crate) fn until_it_notes_a_line(&mut self, words: &str) -> String {
         let stderr = self.child.stderr.as_mut().expect("piped");
         let (mut said, mut byte) = (Vec::new(), [0]);
@@ -164,7 +164,7 @@ impl Running {
             said.extend(byte);
             let text = String::from_utf8_lossy(&said);
             if byte == *b"\n" && text.lines().any(|line| line.contains(words)) {
-                return text.lines().find(|line| line.contains(words)).unwrap_or_default().to_owned();
+                return text.into_owned();
             }
         }
     }

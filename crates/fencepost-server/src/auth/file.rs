@@ -19,6 +19,7 @@ use subtle::ConditionallySelectable;
 
 use super::key::KeyDigest;
 use super::scope::{Principal, Scope};
+use crate::hidden::without_quotes;
 
 /// The longest name of a principal, in bytes.
 const PRINCIPAL_BYTES_MAX: usize = 100;
@@ -110,13 +111,11 @@ impl Credentials {
     }
 }
 
-/// What the parser says, less what it quotes: that may be a secret in the wrong place.
 fn unread(text: &str, error: &toml::de::Error) -> String {
     let before = error.span().and_then(|span| text.as_bytes().get(..span.start));
     let line = before.map(|before| 1 + before.iter().filter(|byte| **byte == b'\n').count());
     let line = line.map(|line| format!("line {line}: ")).unwrap_or_default();
-    let unquoted: Vec<&str> = error.message().lines().next().unwrap_or_default().split('"').step_by(2).collect();
-    format!("{line}{}", unquoted.join("\"(hidden)\""))
+    format!("{line}{}", without_quotes(error.message()))
 }
 
 fn principal(name: &str, allow: &[String]) -> Result<Principal, String> {
