@@ -1,6 +1,9 @@
 //! `fencepost serve`: the library behind a socket.
 
+use std::net::SocketAddr;
+
 use fencepost_server::Settings as Service;
+use serde::Serialize;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
@@ -9,6 +12,12 @@ use crate::args::Serve;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::settings::Settings;
+
+/// Where it listens: the first line, once it does.
+#[derive(Serialize)]
+struct Serving {
+    address: SocketAddr,
+}
 
 pub(crate) fn serve(arguments: &Serve, settings: &Settings) -> Result<ExitCode, Failure> {
     if arguments.openapi {
@@ -29,7 +38,7 @@ pub(crate) fn serve(arguments: &Serve, settings: &Settings) -> Result<ExitCode, 
         let unheard = |error| Failure::ours("cannot listen for signals", error);
         let (mut term, mut int) =
             (signal(SignalKind::terminate()).map_err(unheard)?, signal(SignalKind::interrupt()).map_err(unheard)?);
-        settings.output.note(&format!("serving on http://{at}"));
+        settings.output.answer(Serving { address: at }, || format!("http://{at}"))?;
         let shutdown = async {
             tokio::select! {
                 _ = term.recv() => {}
