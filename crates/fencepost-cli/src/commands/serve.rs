@@ -1,10 +1,12 @@
 //! `fencepost serve`: the library behind a socket.
 
 use std::future::Future;
+use std::net::SocketAddr;
 use std::path::Path;
 
 use fencepost::{Blocking, Locks};
 use fencepost_server::{AuditLog, Limits, Manager, Metrics, Rate, Settings as Service, TlsFiles};
+use serde::Serialize;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
@@ -13,6 +15,12 @@ use crate::args::{LogForm, Serve};
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::settings::Settings;
+
+/// Where it listens: the first line, once it does.
+#[derive(Serialize)]
+struct Serving {
+    address: SocketAddr,
+}
 
 pub(crate) fn serve(arguments: &Serve, settings: &Settings) -> Result<ExitCode, Failure> {
     if arguments.openapi {
@@ -65,7 +73,7 @@ async fn listen(arguments: &Serve, settings: &Settings, service: Service, locks:
     let at = listener.local_addr().map_err(refused)?;
     let ended = signals().map_err(|error| Failure::ours("cannot listen for signals", error))?;
     let scheme = if arguments.tls_cert.is_some() { "https" } else { "http" };
-    settings.output.note(&format!("serving on {scheme}://{at}"));
+    settings.output.answer(Serving { address: at }, || format!("{scheme}://{at}"))?;
     let manager = Manager::from_environment();
     manager.ready();
     let shutdown = async {

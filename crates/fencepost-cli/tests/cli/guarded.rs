@@ -17,15 +17,13 @@ const PATIENCE: Duration = Duration::from_secs(60);
 struct Served {
     running: Running,
     port: u16,
-    /// On stderr, until it told its port.
-    said: String,
 }
 
 fn serve(invocation: Invocation) -> Served {
     let mut running = invocation.start();
-    let said = running.until_it_notes_a_line("serving on http");
-    let port = said.trim().rsplit(':').next().and_then(|port| port.parse().ok());
-    Served { running, port: port.unwrap_or_else(|| panic!("no port: {said:?}")), said }
+    let said = running.line();
+    let port = said.rsplit(':').next().and_then(|port| port.parse().ok());
+    Served { running, port: port.unwrap_or_else(|| panic!("no port: {said:?}")) }
 }
 
 impl Served {
@@ -45,8 +43,7 @@ impl Served {
 
     fn end(self) -> Done {
         self.running.signal(Signal::SIGTERM);
-        let done = self.running.end();
-        Done { stderr: self.said + &done.stderr, ..done }
+        self.running.end()
     }
 }
 

@@ -15,6 +15,7 @@ mod permits;
 mod queries;
 mod redis;
 mod run;
+mod serve;
 mod signals;
 mod sql;
 mod support;

@@ -150,25 +150,6 @@ impl Running {
         }
     }
 
-    /// All that it said on stderr, up to the end of the line with these words.
-    pub(crate) fn until_it_notes_a_line(&mut self, words: &str) -> String {
-        let stderr = self.child.stderr.as_mut().expect("piped");
-        let (mut said, mut byte) = (Vec::new(), [0]);
-        loop {
-            assert_eq!(
-                stderr.read(&mut byte).expect("stderr"),
-                1,
-                "never said {words:?}: {}",
-                String::from_utf8_lossy(&said)
-            );
-            said.extend(byte);
-            let text = String::from_utf8_lossy(&said);
-            if byte == *b"\n" && text.lines().any(|line| line.contains(words)) {
-                return text.into_owned();
-            }
-        }
-    }
-
     pub(crate) fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(self.child.id() as i32), signal).expect("it is alive");
     }

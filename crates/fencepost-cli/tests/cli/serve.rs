@@ -1,0 +1,109 @@
+//! The service as a program: locks through it, by the command and by `curl`, also when it is killed.
+
+use nix::sys::signal::Signal;
+
+use crate::redis::works;
+use crate::support::{Done, HOLD, Place, Running};
+
+/// A service that does not outlive its test.
+struct Service(Option<Running>);
+
+impl Service {
+    /// Ends it in this way.
+    fn end(mut self, signal: Signal) -> Done {
+        let running = self.0.take().expect("it is ended once");
+        running.signal(signal);
+        running.end()
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        if let Some(running) = self.0.take() {
+            running.signal(Signal::SIGKILL);
+        }
+    }
+}
+
+/// A service on the file of this place, and where it listens.
+fn serve(place: &Place, listen: &str) -> (Service, String) {
+    let store = format!("sqlite:{}", place.path("locks.db").display());
+    let mut service = place.fencepost(["--store", &store, "serve", "--listen", listen]).start();
+    let line = service.line();
+    let address = line.trim().strip_prefix("http://").expect("where it listens").to_owned();
+    (Service(Some(service)), address)
+}
+
+fn token(place: &Place, store: &str) -> u64 {
+    let ended = place.fencepost(["--store", store, "run", "x", "--", "sh", "-c", "echo $FENCEPOST_TOKEN"]).end();
+    ended.with_code(0).stdout.trim().parse().expect("a token")
+}
+
+#[test]
+fn the_command_works_through_a_service() {
+    let place = Place::new();
+    let (service, address) = serve(&place, "127.0.0.1:0");
+    works(&format!("fencepost+http://{address}"));
+    service.end(Signal::SIGTERM).with_code(0);
+}
+
+#[test]
+fn nobody_else_can_reach_a_service_that_asks_nobody_who_they_are() {
+    let place = Place::new();
+    place.fencepost(["serve", "--listen", "0.0.0.0:0"]).end().with_code(78).saying("127.0.0.1");
+}
+
+#[test]
+fn a_service_that_was_killed_forgets_no_lock_and_repeats_no_token() {
+    let place = Place::new();
+    let (service, address) = serve(&place, "127.0.0.1:0");
+    let store = format!("fencepost+http://{address}");
+    let first = token(&place, &store);
+    let hold = [&["--store", &store, "run", "--ttl", "30s", "x", "--"], &HOLD[..]].concat();
+    let holder = place.fencepost(hold).start_until_it_says("held");
+    service.end(Signal::SIGKILL);
+
+    let (service, _) = serve(&place, &address);
+    place.fencepost(["--store", &store, "run", "-n", "x", "--", "true"]).end().with_code(75);
+    holder.let_go().with_code(0);
+    assert!(token(&place, &store) > first + 1, "the holder's own lies between");
+    service.end(Signal::SIGTERM).with_code(0);
+}
+
+#[test]
+fn whoever_waits_at_a_replica_that_is_killed_goes_on_at_the_other() {
+    let place = Place::new();
+    let ((one, first), (two, second)) = (serve(&place, "127.0.0.1:0"), serve(&place, "127.0.0.1:0"));
+    let through = |addresses: String| format!("fencepost+http://{addresses}");
+    let other = through(second.clone());
+    let hold = [&["--store", &other, "run", "x", "--"], &HOLD[..]].concat();
+    let holder = place.fencepost(hold).start_until_it_says("held");
+
+    let both = through(format!("{first},{second}"));
+    let waiter = [&["--store", &both, "run", "--label", "the waiter", "x", "--"], &HOLD[..]].concat();
+    let mut waiter = place.fencepost(waiter).start();
+    let in_line = || place.fencepost(["--store", &other, "show", "x"]).end().stdout.contains("the waiter");
+    fencepost_testkit::wait::until("in line at the first", in_line);
+    one.end(Signal::SIGKILL);
+    fencepost_testkit::wait::until("in line at the other", in_line);
+    holder.let_go().with_code(0);
+    assert_eq!(waiter.line().trim(), "held");
+    waiter.let_go().with_code(0);
+    two.end(Signal::SIGTERM).with_code(0);
+}
+
+#[test]
+fn the_script_of_the_documentation_works_with_curl_alone() {
+    let place = Place::new();
+    let (service, address) = serve(&place, "127.0.0.1:0");
+    let page = include_str!("../../../../docs/service.md");
+    let script = page.split("```sh script\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a script");
+    let done = place.program("sh").arguments(["-eu", "-c", script]).set("SERVICE", &format!("http://{address}")).end();
+    let done = done.with_code(0);
+    assert!(done.stdout.contains("working under token "), "{}", done.stdout);
+    assert!(done.stdout.contains("\"outcome\":\"freed\""), "{}", done.stdout);
+    let store = format!("fencepost+http://{address}");
+    let held = place.fencepost(["--store", &store, "run", "-n", "backup", "--", "true"]).end();
+    held.with_code(0);
+    service.end(Signal::SIGTERM).with_code(0);
+}
