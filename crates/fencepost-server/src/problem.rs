@@ -20,7 +20,7 @@ pub(crate) struct Problem {
     detail: String,
     retry_after_s: Option<u64>,
     more: Map<String, Value>,
-    notice: Option<Notice>,
+    notice: Option<Box<Notice>>,
 }
 
 /// What a refusal is about, for those who keep count: it travels with the answer, not in it.
@@ -81,7 +81,7 @@ impl Problem {
     }
 
     fn noticed(mut self, notice: Notice) -> Self {
-        self.notice = Some(notice);
+        self.notice = Some(Box::new(notice));
         self
     }
 
@@ -202,7 +202,7 @@ impl IntoResponse for Problem {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         if let Some(notice) = self.notice {
-            response.extensions_mut().insert(notice);
+            response.extensions_mut().insert(*notice);
         }
         response
     }
