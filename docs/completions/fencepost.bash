@@ -58,6 +58,9 @@ _fencepost() {
             fencepost,schema)
                 cmd="fencepost__subcmd__schema"
                 ;;
+            fencepost,serve)
+                cmd="fencepost__subcmd__serve"
+                ;;
             fencepost,show)
                 cmd="fencepost__subcmd__show"
                 ;;
@@ -103,6 +106,9 @@ _fencepost() {
             fencepost__subcmd__help,schema)
                 cmd="fencepost__subcmd__help__subcmd__schema"
                 ;;
+            fencepost__subcmd__help,serve)
+                cmd="fencepost__subcmd__help__subcmd__serve"
+                ;;
             fencepost__subcmd__help,show)
                 cmd="fencepost__subcmd__help__subcmd__show"
                 ;;
@@ -113,7 +119,7 @@ _fencepost() {
 
     case "${cmd}" in
         fencepost)
-            opts="-q -v -h -V --store --config --json --quiet --verbose --help --version run once elect leader ls show release check deadlocks config init schema completions man help"
+            opts="-q -v -h -V --store --config --json --quiet --verbose --help --version run once elect leader ls show release check deadlocks serve config init schema completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -265,7 +271,7 @@ _fencepost() {
             return 0
             ;;
         fencepost__subcmd__help)
-            opts="run once elect leader ls show release check deadlocks config init schema completions man help"
+            opts="run once elect leader ls show release check deadlocks serve config init schema completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -461,6 +467,20 @@ _fencepost() {
             return 0
             ;;
         fencepost__subcmd__help__subcmd__schema)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        fencepost__subcmd__help__subcmd__serve)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -754,6 +774,36 @@ _fencepost() {
                     return 0
                     ;;
                 --tables)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        fencepost__subcmd__serve)
+            opts="-q -v -h -V --listen --drain --openapi --store --config --json --quiet --verbose --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --listen)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --drain)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -15,7 +15,7 @@ _fencepost() {
 
     local context curcontext="$curcontext" state line
     _arguments "${_arguments_options[@]}" : \
-'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE]:URL:_default' \
+'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE, fencepost+http\://HOST\:PORT]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '--json[Answer in JSON]' \
 '(-v --verbose)-q[Say nothing but errors]' \
@@ -52,7 +52,7 @@ ignore\:"Nothing\: it runs on, unprotected"))' \
 '-E+[Exit with this code if the lock was not obtained]:CODE:_default' \
 '--conflict-exit-code=[Exit with this code if the lock was not obtained]:CODE:_default' \
 '--report=[Write the outcome to this file, as JSON]:FILE:_files' \
-'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE]:URL:_default' \
+'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE, fencepost+http\://HOST\:PORT]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '(-w --wait)-n[Do not wait]' \
 '(-w --wait)--no-wait[Do not wait]' \
@@ -84,7 +84,7 @@ _arguments "${_arguments_options[@]}" : \
 '-E+[Exit with this code if somebody else ran it, or runs it]:CODE:_default' \
 '--conflict-exit-code=[Exit with this code if somebody else ran it, or runs it]:CODE:_default' \
 '--report=[Write the outcome to this file, as JSON]:FILE:_files' \
-'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE]:URL:_default' \
+'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE, fencepost+http\://HOST\:PORT]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '--status[Show the last run, its outcome, who runs it now, and when the next window begins]' \
 '--json[Answer in JSON]' \
@@ -109,7 +109,7 @@ _arguments "${_arguments_options[@]}" : \
 kill\:"SIGKILL at once"
 ignore\:"Nothing\: it runs on, unprotected"))' \
 '--kill-after=[Time from SIGTERM to SIGKILL on loss, taken from the end of the lease \[default\: a tenth of the ttl\]]:D:_default' \
-'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE]:URL:_default' \
+'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE, fencepost+http\://HOST\:PORT]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '--json[Answer in JSON]' \
 '(-v --verbose)-q[Say nothing but errors]' \
@@ -126,7 +126,7 @@ ignore\:"Nothing\: it runs on, unprotected"))' \
 ;;
 (leader)
 _arguments "${_arguments_options[@]}" : \
-'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE]:URL:_default' \
+'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE, fencepost+http\://HOST\:PORT]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '--watch[Print a line now and at every change, until interrupted]' \
 '--json[Answer in JSON]' \
@@ -144,7 +144,7 @@ _arguments "${_arguments_options[@]}" : \
 (ls)
 _arguments "${_arguments_options[@]}" : \
 '--limit=[At most so many]:N:_default' \
-'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE]:URL:_default' \
+'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE, fencepost+http\://HOST\:PORT]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '--json[Answer in JSON]' \
 '(-v --verbose)-q[Say nothing but errors]' \
@@ -161,7 +161,7 @@ _arguments "${_arguments_options[@]}" : \
 (show)
 _arguments "${_arguments_options[@]}" : \
 '--permits=[Show the semaphore of this name\: its first P permits, and who waits for one]:P:_default' \
-'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE]:URL:_default' \
+'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE, fencepost+http\://HOST\:PORT]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '--json[Answer in JSON]' \
 '(-v --verbose)-q[Say nothing but errors]' \
@@ -179,7 +179,7 @@ _arguments "${_arguments_options[@]}" : \
 _arguments "${_arguments_options[@]}" : \
 '(--force)--note=[What to tell them]:TEXT:_default' \
 '--reason=[Why, for the logs]:TEXT:_default' \
-'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE]:URL:_default' \
+'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE, fencepost+http\://HOST\:PORT]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '(--ask)--force[Yes, take it away from whoever has it]' \
 '--ask[Ask whoever has it to let go; they hear of it with their next renewal, and decide]' \
@@ -197,7 +197,7 @@ _arguments "${_arguments_options[@]}" : \
 ;;
 (check)
 _arguments "${_arguments_options[@]}" : \
-'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE]:URL:_default' \
+'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE, fencepost+http\://HOST\:PORT]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '--json[Answer in JSON]' \
 '(-v --verbose)-q[Say nothing but errors]' \
@@ -214,8 +214,26 @@ _arguments "${_arguments_options[@]}" : \
 ;;
 (deadlocks)
 _arguments "${_arguments_options[@]}" : \
-'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE]:URL:_default' \
+'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE, fencepost+http\://HOST\:PORT]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
+'--json[Answer in JSON]' \
+'(-v --verbose)-q[Say nothing but errors]' \
+'(-v --verbose)--quiet[Say nothing but errors]' \
+'-v[Say what is done]' \
+'--verbose[Say what is done]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+&& ret=0
+;;
+(serve)
+_arguments "${_arguments_options[@]}" : \
+'--listen=[Where to listen]:ADDR:_default' \
+'--drain=[How long connections have to end after SIGTERM]:DURATION:_default' \
+'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE, fencepost+http\://HOST\:PORT]:URL:_default' \
+'--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
+'--openapi[Print the interface as OpenAPI 3.1, and end]' \
 '--json[Answer in JSON]' \
 '(-v --verbose)-q[Say nothing but errors]' \
 '(-v --verbose)--quiet[Say nothing but errors]' \
@@ -229,7 +247,7 @@ _arguments "${_arguments_options[@]}" : \
 ;;
 (config)
 _arguments "${_arguments_options[@]}" : \
-'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE]:URL:_default' \
+'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE, fencepost+http\://HOST\:PORT]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '--json[Answer in JSON]' \
 '(-v --verbose)-q[Say nothing but errors]' \
@@ -244,7 +262,7 @@ _arguments "${_arguments_options[@]}" : \
 ;;
 (init)
 _arguments "${_arguments_options[@]}" : \
-'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE]:URL:_default' \
+'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE, fencepost+http\://HOST\:PORT]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '--json[Answer in JSON]' \
 '(-v --verbose)-q[Say nothing but errors]' \
@@ -261,7 +279,7 @@ _arguments "${_arguments_options[@]}" : \
 _arguments "${_arguments_options[@]}" : \
 '(--fence)--schema=[The schema of the tables; of MySQL, the database \[default\: that of the connection\]]:NAME:_default' \
 '(--fence)--tables=[What the tables'\'' names begin with]:NAME:_default' \
-'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE]:URL:_default' \
+'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE, fencepost+http\://HOST\:PORT]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '--fence[The table of the check at the resource instead of those of the store]' \
 '--json[Answer in JSON]' \
@@ -278,7 +296,7 @@ _arguments "${_arguments_options[@]}" : \
 ;;
 (completions)
 _arguments "${_arguments_options[@]}" : \
-'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE]:URL:_default' \
+'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE, fencepost+http\://HOST\:PORT]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '--json[Answer in JSON]' \
 '(-v --verbose)-q[Say nothing but errors]' \
@@ -294,7 +312,7 @@ _arguments "${_arguments_options[@]}" : \
 ;;
 (man)
 _arguments "${_arguments_options[@]}" : \
-'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE]:URL:_default' \
+'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE, fencepost+http\://HOST\:PORT]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '--json[Answer in JSON]' \
 '(-v --verbose)-q[Say nothing but errors]' \
@@ -356,6 +374,10 @@ _arguments "${_arguments_options[@]}" : \
 _arguments "${_arguments_options[@]}" : \
 && ret=0
 ;;
+(serve)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
 (config)
 _arguments "${_arguments_options[@]}" : \
 && ret=0
@@ -401,6 +423,7 @@ _fencepost_commands() {
 'release:End somebody'\''s hold by force, or ask for it' \
 'check:Is this token the newest granted?' \
 'deadlocks:Show who waits for whom in a circle, with holders, waiters and ages' \
+'serve:Serve locks by HTTP, to programs in any language' \
 'config:Show each setting and where it comes from' \
 'init:Make a new store ready; of a Redlock cluster all nodes must be up, and none may hold a lock' \
 'schema:Print the statements that create tables, for databases where \`init\` may not' \
@@ -447,6 +470,7 @@ _fencepost__subcmd__help_commands() {
 'release:End somebody'\''s hold by force, or ask for it' \
 'check:Is this token the newest granted?' \
 'deadlocks:Show who waits for whom in a circle, with holders, waiters and ages' \
+'serve:Serve locks by HTTP, to programs in any language' \
 'config:Show each setting and where it comes from' \
 'init:Make a new store ready; of a Redlock cluster all nodes must be up, and none may hold a lock' \
 'schema:Print the statements that create tables, for databases where \`init\` may not' \
@@ -526,6 +550,11 @@ _fencepost__subcmd__help__subcmd__schema_commands() {
     local commands; commands=()
     _describe -t commands 'fencepost help schema commands' commands "$@"
 }
+(( $+functions[_fencepost__subcmd__help__subcmd__serve_commands] )) ||
+_fencepost__subcmd__help__subcmd__serve_commands() {
+    local commands; commands=()
+    _describe -t commands 'fencepost help serve commands' commands "$@"
+}
 (( $+functions[_fencepost__subcmd__help__subcmd__show_commands] )) ||
 _fencepost__subcmd__help__subcmd__show_commands() {
     local commands; commands=()
@@ -570,6 +599,11 @@ _fencepost__subcmd__run_commands() {
 _fencepost__subcmd__schema_commands() {
     local commands; commands=()
     _describe -t commands 'fencepost schema commands' commands "$@"
+}
+(( $+functions[_fencepost__subcmd__serve_commands] )) ||
+_fencepost__subcmd__serve_commands() {
+    local commands; commands=()
+    _describe -t commands 'fencepost serve commands' commands "$@"
 }
 (( $+functions[_fencepost__subcmd__show_commands] )) ||
 _fencepost__subcmd__show_commands() {

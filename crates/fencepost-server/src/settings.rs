@@ -133,7 +133,8 @@ impl Settings {
         Ok(())
     }
 
-    /// Serves until `shutdown` resolves, and then for as long as the drain takes. Leases that were granted stay.
+    /// Serves until `shutdown` resolves, and then for as long as the drain takes; the connection is shut down with it.
+    /// Leases that were granted stay.
     pub async fn run(
         self,
         listener: TcpListener,
