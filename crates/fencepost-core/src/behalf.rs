@@ -80,8 +80,9 @@ impl OnBehalf {
         self
     }
 
-    /// The claim may be asked for again, here or elsewhere, with the same owner: a future that is dropped while it waits
-    /// sends no release, which could free what the repeat was granted. Its place is left to its lease. Default: no.
+    /// The claim may be asked for again, here or elsewhere, with the same owner. So nothing is released by giving up, which
+    /// could free what the repeat was granted: what is dropped, and a wait that ends, leave their place and what was
+    /// granted to their leases. Only an explicit release frees. Default: no.
     #[must_use]
     pub fn repeats(mut self) -> Self {
         self.repeats = true;
@@ -216,5 +217,73 @@ impl Locks {
     /// [`ask_to_yield`](Self::ask_to_yield) in the name of somebody else.
     pub async fn ask_to_yield_by(&self, name: &str, by: &str, note: &str) -> Result<Option<Holder>, StoreError> {
         self.ask_in_the_name_of(name, by, note).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+    use crate::blocking::Blocking as _;
+    use crate::store::{self, Memory};
+
+    const OWNER: [u8; 20] = [7; 20];
+
+    fn mine() -> OnBehalf {
+        OnBehalf::default().owner(|_| Owner::from_bytes(OWNER))
+    }
+
+    fn memory() -> Locks {
+        store::connect(|at| Ok(vec![Memory::new(at.clock)])).block().expect("opens")
+    }
+
+    fn seen(locks: &Locks, name: &str) -> (usize, usize) {
+        let state = locks.inspect(name).block().expect("read");
+        (state.holders.len(), state.waiters.len())
+    }
+
+    #[test]
+    fn a_claim_that_may_be_repeated_is_freed_by_a_release_only() {
+        let locks = memory();
+        let lock = locks.lock("a").on_behalf(mine().repeats());
+        let first = lock.acquire().block().expect("free");
+        let token = first.token();
+        drop(first);
+        assert_eq!(seen(&locks, "a"), (1, 0), "it may be held through another replica");
+        let again = lock.acquire().block().expect("its own");
+        assert_eq!(again.token(), token);
+        again.release().block().expect("an answer");
+        assert_eq!(seen(&locks, "a"), (0, 0));
+
+        drop(locks.lock("a").on_behalf(mine()).acquire().block().expect("free"));
+        assert_eq!(seen(&locks, "a"), (0, 0), "any other is given back at once");
+    }
+
+    #[test]
+    fn a_wait_that_is_given_up_leaves_the_line_at_once_unless_it_may_be_repeated() {
+        let locks = memory();
+        let _held = locks.lock("a").acquire().block().expect("free");
+        for (behalf, left) in [(mine(), 0), (mine().repeats(), 1)] {
+            let lock = locks.lock("a").wait_forever().on_behalf(behalf);
+            let mut waits = Box::pin(lock.acquire());
+            assert!(waits.as_mut().poll(&mut std::task::Context::from_waker(Waker::noop())).is_pending());
+            assert_eq!(seen(&locks, "a"), (1, 1));
+            drop(waits);
+            assert_eq!(seen(&locks, "a"), (1, left));
+        }
+    }
+
+    #[test]
+    fn a_lease_is_renewed_and_released_by_whoever_has_it_as_data() {
+        let locks = memory();
+        let lease = locks.lock("a").on_behalf(mine()).manual_renewal().acquire().block().expect("free").leak();
+        locks.ask_to_yield_by("a", "an operator", "now").block().expect("an answer").expect("somebody has it");
+        let renewed = locks.renew_lease(&lease).block().expect("held");
+        assert_eq!(renewed.asked.map(|asked| asked.by).as_deref(), Some("an operator"));
+        assert!(renewed.remaining > Duration::from_secs(20));
+        assert_eq!(locks.release_lease(&lease).block().expect("an answer"), ReleaseOutcome::Freed);
+        assert_eq!(locks.release_lease(&lease).block().expect("an answer"), ReleaseOutcome::NotHeld(None));
+        assert_eq!(seen(&locks, "a"), (0, 0), "a release brings nothing back");
     }
 }

@@ -184,6 +184,9 @@ impl Try {
 
 impl Drop for Share {
     fn drop(&mut self) {
+        if !self.ended && self.course.may_go_on_elsewhere() {
+            return self.abandon();
+        }
         self.leave();
     }
 }

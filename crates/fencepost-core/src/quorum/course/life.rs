@@ -64,8 +64,7 @@ impl Course {
                     Input::Tick => pursuit.tick(scene),
                     Input::Leave => {
                         scene.tell(EventKind::Refused);
-                        let lets_go = self.terms.repeats;
-                        life.phase = if lets_go { Phase::Done(None) } else { self.part(scene, pursuit) };
+                        life.phase = self.part(scene, pursuit);
                         return;
                     }
                     Input::Stop => {
@@ -143,7 +142,9 @@ impl Course {
             Outcome::Failed(error) => AcquireError::Store(error),
         };
         scene.tell(EventKind::Refused);
-        let parting = self.part(scene, pursuit);
+        // Whoever asks for it again may have been granted it elsewhere: its place ends with its lease.
+        let lets_go = self.terms.repeats && self.terms.patience.waits() && matches!(refusal, AcquireError::Busy { .. });
+        let parting = if lets_go { Phase::Done(None) } else { self.part(scene, pursuit) };
         life.refusal = Some(refusal);
         life.phase = parting;
     }

@@ -235,6 +235,11 @@ impl Course {
         }
     }
 
+    /// It may be asked for again elsewhere, and nothing of it was given up yet.
+    pub(crate) fn may_go_on_elsewhere(&self) -> bool {
+        self.terms.repeats && !self.is_past()
+    }
+
     /// It has ended, or is about to.
     pub(crate) fn is_past(&self) -> bool {
         matches!(self.state().life.phase, Phase::Leaving(_) | Phase::Done(_))
