@@ -16,6 +16,9 @@ _fencepost() {
             ",$1")
                 cmd="fencepost"
                 ;;
+            fencepost,audit)
+                cmd="fencepost__subcmd__audit"
+                ;;
             fencepost,check)
                 cmd="fencepost__subcmd__check"
                 ;;
@@ -36,6 +39,9 @@ _fencepost() {
                 ;;
             fencepost,init)
                 cmd="fencepost__subcmd__init"
+                ;;
+            fencepost,key)
+                cmd="fencepost__subcmd__key"
                 ;;
             fencepost,leader)
                 cmd="fencepost__subcmd__leader"
@@ -64,6 +70,21 @@ _fencepost() {
             fencepost,show)
                 cmd="fencepost__subcmd__show"
                 ;;
+            fencepost__subcmd__audit,check)
+                cmd="fencepost__subcmd__audit__subcmd__check"
+                ;;
+            fencepost__subcmd__audit,help)
+                cmd="fencepost__subcmd__audit__subcmd__help"
+                ;;
+            fencepost__subcmd__audit__subcmd__help,check)
+                cmd="fencepost__subcmd__audit__subcmd__help__subcmd__check"
+                ;;
+            fencepost__subcmd__audit__subcmd__help,help)
+                cmd="fencepost__subcmd__audit__subcmd__help__subcmd__help"
+                ;;
+            fencepost__subcmd__help,audit)
+                cmd="fencepost__subcmd__help__subcmd__audit"
+                ;;
             fencepost__subcmd__help,check)
                 cmd="fencepost__subcmd__help__subcmd__check"
                 ;;
@@ -84,6 +105,9 @@ _fencepost() {
                 ;;
             fencepost__subcmd__help,init)
                 cmd="fencepost__subcmd__help__subcmd__init"
+                ;;
+            fencepost__subcmd__help,key)
+                cmd="fencepost__subcmd__help__subcmd__key"
                 ;;
             fencepost__subcmd__help,leader)
                 cmd="fencepost__subcmd__help__subcmd__leader"
@@ -112,6 +136,9 @@ _fencepost() {
             fencepost__subcmd__help,show)
                 cmd="fencepost__subcmd__help__subcmd__show"
                 ;;
+            fencepost__subcmd__help__subcmd__audit,check)
+                cmd="fencepost__subcmd__help__subcmd__audit__subcmd__check"
+                ;;
             *)
                 ;;
         esac
@@ -119,7 +146,7 @@ _fencepost() {
 
     case "${cmd}" in
         fencepost)
-            opts="-q -v -h -V --store --config --json --quiet --verbose --help --version run once elect leader ls show release check deadlocks serve config init schema completions man help"
+            opts="-q -v -h -V --store --config --json --quiet --verbose --help --version run once elect leader ls show release check deadlocks serve key audit config init schema completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -133,6 +160,96 @@ _fencepost() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        fencepost__subcmd__audit)
+            opts="-q -v -h -V --store --config --json --quiet --verbose --help --version check help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        fencepost__subcmd__audit__subcmd__check)
+            opts="-q -v -h -V --head --store --config --json --quiet --verbose --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --head)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        fencepost__subcmd__audit__subcmd__help)
+            opts="check help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        fencepost__subcmd__audit__subcmd__help__subcmd__check)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        fencepost__subcmd__audit__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
                 *)
                     COMPREPLY=()
                     ;;
@@ -271,8 +388,36 @@ _fencepost() {
             return 0
             ;;
         fencepost__subcmd__help)
-            opts="run once elect leader ls show release check deadlocks serve config init schema completions man help"
+            opts="run once elect leader ls show release check deadlocks serve key audit config init schema completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        fencepost__subcmd__help__subcmd__audit)
+            opts="check"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        fencepost__subcmd__help__subcmd__audit__subcmd__check)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -369,6 +514,20 @@ _fencepost() {
             return 0
             ;;
         fencepost__subcmd__help__subcmd__init)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        fencepost__subcmd__help__subcmd__key)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -515,6 +674,32 @@ _fencepost() {
                 return 0
             fi
             case "${prev}" in
+                --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        fencepost__subcmd__key)
+            opts="-q -v -h -V --allow --store --config --json --quiet --verbose --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --allow)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --store)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -793,13 +978,53 @@ _fencepost() {
             return 0
             ;;
         fencepost__subcmd__serve)
-            opts="-q -v -h -V --listen --drain --openapi --store --config --json --quiet --verbose --help --version"
+            opts="-q -v -h -V --listen --auth-file --tls-cert --tls-key --client-ca --audit-log --log --max-connections --max-waiters --max-locks --max-rate --drain --openapi --store --config --json --quiet --verbose --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --listen)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --auth-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tls-cert)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tls-key)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --client-ca)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --audit-log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                --max-connections)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-waiters)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-locks)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-rate)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -41,6 +41,8 @@ complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "release" -d 'En
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "check" -d 'Is this token the newest granted?'
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "deadlocks" -d 'Show who waits for whom in a circle, with holders, waiters and ages'
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "serve" -d 'Serve locks by HTTP, to programs in any language'
+complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "key" -d 'Make a key for clients of the service, and its entry for `serve --auth-file`'
+complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "audit" -d 'Look at the audit log of a service'
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "config" -d 'Show each setting and where it comes from'
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "init" -d 'Make a new store ready; of a Redlock cluster all nodes must be up, and none may hold a lock'
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "schema" -d 'Print the statements that create tables, for databases where `init` may not'
@@ -151,6 +153,17 @@ complete -c fencepost -n "__fish_fencepost_using_subcommand deadlocks" -s v -l v
 complete -c fencepost -n "__fish_fencepost_using_subcommand deadlocks" -s h -l help -d 'Print help'
 complete -c fencepost -n "__fish_fencepost_using_subcommand deadlocks" -s V -l version -d 'Print version'
 complete -c fencepost -n "__fish_fencepost_using_subcommand serve" -l listen -d 'Where to listen' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand serve" -l auth-file -d 'Who may do what: keys and certificates, as `fencepost key` prints them; read again when it changes' -r -F
+complete -c fencepost -n "__fish_fencepost_using_subcommand serve" -l tls-cert -d 'The certificate to show (PEM); read again when it changes' -r -F
+complete -c fencepost -n "__fish_fencepost_using_subcommand serve" -l tls-key -d 'Its private key (PEM)' -r -F
+complete -c fencepost -n "__fish_fencepost_using_subcommand serve" -l client-ca -d 'Who signs certificates of clients (PEM)' -r -F
+complete -c fencepost -n "__fish_fencepost_using_subcommand serve" -l audit-log -d 'Append who did what to this file, one JSON line each' -r -F
+complete -c fencepost -n "__fish_fencepost_using_subcommand serve" -l log -d 'The form of the log on standard error' -r -f -a "text\t'For people'
+json\t'One object per line'"
+complete -c fencepost -n "__fish_fencepost_using_subcommand serve" -l max-connections -d 'Connections at a time' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand serve" -l max-waiters -d 'Requests that wait for one lock' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand serve" -l max-locks -d 'Locks that one principal has' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand serve" -l max-rate -d 'Acquisitions of one principal per second, and twice as many at once' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand serve" -l drain -d 'How long connections have to end after SIGTERM' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand serve" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C, etcd://A,B,C, zk://A,B,C/NODE, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE, fencepost+http://HOST:PORT' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand serve" -l config -d 'Read this file instead of searching fencepost.toml' -r -F
@@ -158,8 +171,35 @@ complete -c fencepost -n "__fish_fencepost_using_subcommand serve" -l openapi -d
 complete -c fencepost -n "__fish_fencepost_using_subcommand serve" -l json -d 'Answer in JSON'
 complete -c fencepost -n "__fish_fencepost_using_subcommand serve" -s q -l quiet -d 'Say nothing but errors'
 complete -c fencepost -n "__fish_fencepost_using_subcommand serve" -s v -l verbose -d 'Say what is done'
-complete -c fencepost -n "__fish_fencepost_using_subcommand serve" -s h -l help -d 'Print help'
+complete -c fencepost -n "__fish_fencepost_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c fencepost -n "__fish_fencepost_using_subcommand serve" -s V -l version -d 'Print version'
+complete -c fencepost -n "__fish_fencepost_using_subcommand key" -l allow -d 'A right: acquire, observe or admin, on all names that start so; * is for every name' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand key" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C, etcd://A,B,C, zk://A,B,C/NODE, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE, fencepost+http://HOST:PORT' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand key" -l config -d 'Read this file instead of searching fencepost.toml' -r -F
+complete -c fencepost -n "__fish_fencepost_using_subcommand key" -l json -d 'Answer in JSON'
+complete -c fencepost -n "__fish_fencepost_using_subcommand key" -s q -l quiet -d 'Say nothing but errors'
+complete -c fencepost -n "__fish_fencepost_using_subcommand key" -s v -l verbose -d 'Say what is done'
+complete -c fencepost -n "__fish_fencepost_using_subcommand key" -s h -l help -d 'Print help'
+complete -c fencepost -n "__fish_fencepost_using_subcommand key" -s V -l version -d 'Print version'
+complete -c fencepost -n "__fish_fencepost_using_subcommand audit; and not __fish_seen_subcommand_from check help" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C, etcd://A,B,C, zk://A,B,C/NODE, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE, fencepost+http://HOST:PORT' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand audit; and not __fish_seen_subcommand_from check help" -l config -d 'Read this file instead of searching fencepost.toml' -r -F
+complete -c fencepost -n "__fish_fencepost_using_subcommand audit; and not __fish_seen_subcommand_from check help" -l json -d 'Answer in JSON'
+complete -c fencepost -n "__fish_fencepost_using_subcommand audit; and not __fish_seen_subcommand_from check help" -s q -l quiet -d 'Say nothing but errors'
+complete -c fencepost -n "__fish_fencepost_using_subcommand audit; and not __fish_seen_subcommand_from check help" -s v -l verbose -d 'Say what is done'
+complete -c fencepost -n "__fish_fencepost_using_subcommand audit; and not __fish_seen_subcommand_from check help" -s h -l help -d 'Print help'
+complete -c fencepost -n "__fish_fencepost_using_subcommand audit; and not __fish_seen_subcommand_from check help" -s V -l version -d 'Print version'
+complete -c fencepost -n "__fish_fencepost_using_subcommand audit; and not __fish_seen_subcommand_from check help" -f -a "check" -d 'Whether a log is whole, and whether what it tells may have happened'
+complete -c fencepost -n "__fish_fencepost_using_subcommand audit; and not __fish_seen_subcommand_from check help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c fencepost -n "__fish_fencepost_using_subcommand audit; and __fish_seen_subcommand_from check" -l head -d 'An entry that must be in it: the head that an earlier check printed' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand audit; and __fish_seen_subcommand_from check" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C, etcd://A,B,C, zk://A,B,C/NODE, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE, fencepost+http://HOST:PORT' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand audit; and __fish_seen_subcommand_from check" -l config -d 'Read this file instead of searching fencepost.toml' -r -F
+complete -c fencepost -n "__fish_fencepost_using_subcommand audit; and __fish_seen_subcommand_from check" -l json -d 'Answer in JSON'
+complete -c fencepost -n "__fish_fencepost_using_subcommand audit; and __fish_seen_subcommand_from check" -s q -l quiet -d 'Say nothing but errors'
+complete -c fencepost -n "__fish_fencepost_using_subcommand audit; and __fish_seen_subcommand_from check" -s v -l verbose -d 'Say what is done'
+complete -c fencepost -n "__fish_fencepost_using_subcommand audit; and __fish_seen_subcommand_from check" -s h -l help -d 'Print help'
+complete -c fencepost -n "__fish_fencepost_using_subcommand audit; and __fish_seen_subcommand_from check" -s V -l version -d 'Print version'
+complete -c fencepost -n "__fish_fencepost_using_subcommand audit; and __fish_seen_subcommand_from help" -f -a "check" -d 'Whether a log is whole, and whether what it tells may have happened'
+complete -c fencepost -n "__fish_fencepost_using_subcommand audit; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c fencepost -n "__fish_fencepost_using_subcommand config" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C, etcd://A,B,C, zk://A,B,C/NODE, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE, fencepost+http://HOST:PORT' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand config" -l config -d 'Read this file instead of searching fencepost.toml' -r -F
 complete -c fencepost -n "__fish_fencepost_using_subcommand config" -l json -d 'Answer in JSON'
@@ -198,19 +238,22 @@ complete -c fencepost -n "__fish_fencepost_using_subcommand man" -s q -l quiet -
 complete -c fencepost -n "__fish_fencepost_using_subcommand man" -s v -l verbose -d 'Say what is done'
 complete -c fencepost -n "__fish_fencepost_using_subcommand man" -s h -l help -d 'Print help'
 complete -c fencepost -n "__fish_fencepost_using_subcommand man" -s V -l version -d 'Print version'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks serve config init schema completions man help" -f -a "run" -d 'Run a command while holding a lock'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks serve config init schema completions man help" -f -a "once" -d 'Run a command once per window of time in the whole cluster'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks serve config init schema completions man help" -f -a "elect" -d 'Run a command only while leading; campaign again when the leadership is lost'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks serve config init schema completions man help" -f -a "leader" -d 'Show who leads'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks serve config init schema completions man help" -f -a "ls" -d 'List locks'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks serve config init schema completions man help" -f -a "show" -d 'Show who has a lock and who is in line'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks serve config init schema completions man help" -f -a "release" -d 'End somebody\'s hold by force, or ask for it'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks serve config init schema completions man help" -f -a "check" -d 'Is this token the newest granted?'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks serve config init schema completions man help" -f -a "deadlocks" -d 'Show who waits for whom in a circle, with holders, waiters and ages'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks serve config init schema completions man help" -f -a "serve" -d 'Serve locks by HTTP, to programs in any language'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks serve config init schema completions man help" -f -a "config" -d 'Show each setting and where it comes from'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks serve config init schema completions man help" -f -a "init" -d 'Make a new store ready; of a Redlock cluster all nodes must be up, and none may hold a lock'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks serve config init schema completions man help" -f -a "schema" -d 'Print the statements that create tables, for databases where `init` may not'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks serve config init schema completions man help" -f -a "completions" -d 'Print completions for a shell'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks serve config init schema completions man help" -f -a "man" -d 'Write the manual pages into a directory'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks serve config init schema completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks serve key audit config init schema completions man help" -f -a "run" -d 'Run a command while holding a lock'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks serve key audit config init schema completions man help" -f -a "once" -d 'Run a command once per window of time in the whole cluster'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks serve key audit config init schema completions man help" -f -a "elect" -d 'Run a command only while leading; campaign again when the leadership is lost'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks serve key audit config init schema completions man help" -f -a "leader" -d 'Show who leads'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks serve key audit config init schema completions man help" -f -a "ls" -d 'List locks'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks serve key audit config init schema completions man help" -f -a "show" -d 'Show who has a lock and who is in line'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks serve key audit config init schema completions man help" -f -a "release" -d 'End somebody\'s hold by force, or ask for it'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks serve key audit config init schema completions man help" -f -a "check" -d 'Is this token the newest granted?'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks serve key audit config init schema completions man help" -f -a "deadlocks" -d 'Show who waits for whom in a circle, with holders, waiters and ages'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks serve key audit config init schema completions man help" -f -a "serve" -d 'Serve locks by HTTP, to programs in any language'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks serve key audit config init schema completions man help" -f -a "key" -d 'Make a key for clients of the service, and its entry for `serve --auth-file`'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks serve key audit config init schema completions man help" -f -a "audit" -d 'Look at the audit log of a service'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks serve key audit config init schema completions man help" -f -a "config" -d 'Show each setting and where it comes from'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks serve key audit config init schema completions man help" -f -a "init" -d 'Make a new store ready; of a Redlock cluster all nodes must be up, and none may hold a lock'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks serve key audit config init schema completions man help" -f -a "schema" -d 'Print the statements that create tables, for databases where `init` may not'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks serve key audit config init schema completions man help" -f -a "completions" -d 'Print completions for a shell'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks serve key audit config init schema completions man help" -f -a "man" -d 'Write the manual pages into a directory'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks serve key audit config init schema completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and __fish_seen_subcommand_from audit" -f -a "check" -d 'Whether a log is whole, and whether what it tells may have happened'

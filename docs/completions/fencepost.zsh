@@ -230,6 +230,17 @@ _arguments "${_arguments_options[@]}" : \
 (serve)
 _arguments "${_arguments_options[@]}" : \
 '--listen=[Where to listen]:ADDR:_default' \
+'--auth-file=[Who may do what\: keys and certificates, as \`fencepost key\` prints them; read again when it changes]:FILE:_files' \
+'--tls-cert=[The certificate to show (PEM); read again when it changes]:FILE:_files' \
+'--tls-key=[Its private key (PEM)]:FILE:_files' \
+'--client-ca=[Who signs certificates of clients (PEM)]:FILE:_files' \
+'--audit-log=[Append who did what to this file, one JSON line each]:FILE:_files' \
+'--log=[The form of the log on standard error]:FORM:((text\:"For people"
+json\:"One object per line"))' \
+'--max-connections=[Connections at a time]:N:_default' \
+'--max-waiters=[Requests that wait for one lock]:N:_default' \
+'--max-locks=[Locks that one principal has]:N:_default' \
+'--max-rate=[Acquisitions of one principal per second, and twice as many at once]:N:_default' \
 '--drain=[How long connections have to end after SIGTERM]:DURATION:_default' \
 '--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE, fencepost+http\://HOST\:PORT]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
@@ -239,11 +250,96 @@ _arguments "${_arguments_options[@]}" : \
 '(-v --verbose)--quiet[Say nothing but errors]' \
 '-v[Say what is done]' \
 '--verbose[Say what is done]' \
+'-h[Print help (see more with '\''--help'\'')]' \
+'--help[Print help (see more with '\''--help'\'')]' \
+'-V[Print version]' \
+'--version[Print version]' \
+&& ret=0
+;;
+(key)
+_arguments "${_arguments_options[@]}" : \
+'*--allow=[A right\: acquire, observe or admin, on all names that start so; * is for every name]:VERB:PREFIX:_default' \
+'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE, fencepost+http\://HOST\:PORT]:URL:_default' \
+'--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
+'--json[Answer in JSON]' \
+'(-v --verbose)-q[Say nothing but errors]' \
+'(-v --verbose)--quiet[Say nothing but errors]' \
+'-v[Say what is done]' \
+'--verbose[Say what is done]' \
 '-h[Print help]' \
 '--help[Print help]' \
 '-V[Print version]' \
 '--version[Print version]' \
+':name -- What logs call whoever has it; several keys may have the same name:_default' \
 && ret=0
+;;
+(audit)
+_arguments "${_arguments_options[@]}" : \
+'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE, fencepost+http\://HOST\:PORT]:URL:_default' \
+'--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
+'--json[Answer in JSON]' \
+'(-v --verbose)-q[Say nothing but errors]' \
+'(-v --verbose)--quiet[Say nothing but errors]' \
+'-v[Say what is done]' \
+'--verbose[Say what is done]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+":: :_fencepost__subcmd__audit_commands" \
+"*::: :->audit" \
+&& ret=0
+
+    case $state in
+    (audit)
+        words=($line[1] "${words[@]}")
+        (( CURRENT += 1 ))
+        curcontext="${curcontext%:*:*}:fencepost-audit-command-$line[1]:"
+        case $line[1] in
+            (check)
+_arguments "${_arguments_options[@]}" : \
+'--head=[An entry that must be in it\: the head that an earlier check printed]:HASH:_default' \
+'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE, fencepost+http\://HOST\:PORT]:URL:_default' \
+'--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
+'--json[Answer in JSON]' \
+'(-v --verbose)-q[Say nothing but errors]' \
+'(-v --verbose)--quiet[Say nothing but errors]' \
+'-v[Say what is done]' \
+'--verbose[Say what is done]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+':file -- The log:_files' \
+&& ret=0
+;;
+(help)
+_arguments "${_arguments_options[@]}" : \
+":: :_fencepost__subcmd__audit__subcmd__help_commands" \
+"*::: :->help" \
+&& ret=0
+
+    case $state in
+    (help)
+        words=($line[1] "${words[@]}")
+        (( CURRENT += 1 ))
+        curcontext="${curcontext%:*:*}:fencepost-audit-help-command-$line[1]:"
+        case $line[1] in
+            (check)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(help)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+        esac
+    ;;
+esac
+;;
+        esac
+    ;;
+esac
 ;;
 (config)
 _arguments "${_arguments_options[@]}" : \
@@ -378,6 +474,30 @@ _arguments "${_arguments_options[@]}" : \
 _arguments "${_arguments_options[@]}" : \
 && ret=0
 ;;
+(key)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(audit)
+_arguments "${_arguments_options[@]}" : \
+":: :_fencepost__subcmd__help__subcmd__audit_commands" \
+"*::: :->audit" \
+&& ret=0
+
+    case $state in
+    (audit)
+        words=($line[1] "${words[@]}")
+        (( CURRENT += 1 ))
+        curcontext="${curcontext%:*:*}:fencepost-help-audit-command-$line[1]:"
+        case $line[1] in
+            (check)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+        esac
+    ;;
+esac
+;;
 (config)
 _arguments "${_arguments_options[@]}" : \
 && ret=0
@@ -424,6 +544,8 @@ _fencepost_commands() {
 'check:Is this token the newest granted?' \
 'deadlocks:Show who waits for whom in a circle, with holders, waiters and ages' \
 'serve:Serve locks by HTTP, to programs in any language' \
+'key:Make a key for clients of the service, and its entry for \`serve --auth-file\`' \
+'audit:Look at the audit log of a service' \
 'config:Show each setting and where it comes from' \
 'init:Make a new store ready; of a Redlock cluster all nodes must be up, and none may hold a lock' \
 'schema:Print the statements that create tables, for databases where \`init\` may not' \
@@ -432,6 +554,37 @@ _fencepost_commands() {
 'help:Print this message or the help of the given subcommand(s)' \
     )
     _describe -t commands 'fencepost commands' commands "$@"
+}
+(( $+functions[_fencepost__subcmd__audit_commands] )) ||
+_fencepost__subcmd__audit_commands() {
+    local commands; commands=(
+'check:Whether a log is whole, and whether what it tells may have happened' \
+'help:Print this message or the help of the given subcommand(s)' \
+    )
+    _describe -t commands 'fencepost audit commands' commands "$@"
+}
+(( $+functions[_fencepost__subcmd__audit__subcmd__check_commands] )) ||
+_fencepost__subcmd__audit__subcmd__check_commands() {
+    local commands; commands=()
+    _describe -t commands 'fencepost audit check commands' commands "$@"
+}
+(( $+functions[_fencepost__subcmd__audit__subcmd__help_commands] )) ||
+_fencepost__subcmd__audit__subcmd__help_commands() {
+    local commands; commands=(
+'check:Whether a log is whole, and whether what it tells may have happened' \
+'help:Print this message or the help of the given subcommand(s)' \
+    )
+    _describe -t commands 'fencepost audit help commands' commands "$@"
+}
+(( $+functions[_fencepost__subcmd__audit__subcmd__help__subcmd__check_commands] )) ||
+_fencepost__subcmd__audit__subcmd__help__subcmd__check_commands() {
+    local commands; commands=()
+    _describe -t commands 'fencepost audit help check commands' commands "$@"
+}
+(( $+functions[_fencepost__subcmd__audit__subcmd__help__subcmd__help_commands] )) ||
+_fencepost__subcmd__audit__subcmd__help__subcmd__help_commands() {
+    local commands; commands=()
+    _describe -t commands 'fencepost audit help help commands' commands "$@"
 }
 (( $+functions[_fencepost__subcmd__check_commands] )) ||
 _fencepost__subcmd__check_commands() {
@@ -471,6 +624,8 @@ _fencepost__subcmd__help_commands() {
 'check:Is this token the newest granted?' \
 'deadlocks:Show who waits for whom in a circle, with holders, waiters and ages' \
 'serve:Serve locks by HTTP, to programs in any language' \
+'key:Make a key for clients of the service, and its entry for \`serve --auth-file\`' \
+'audit:Look at the audit log of a service' \
 'config:Show each setting and where it comes from' \
 'init:Make a new store ready; of a Redlock cluster all nodes must be up, and none may hold a lock' \
 'schema:Print the statements that create tables, for databases where \`init\` may not' \
@@ -479,6 +634,18 @@ _fencepost__subcmd__help_commands() {
 'help:Print this message or the help of the given subcommand(s)' \
     )
     _describe -t commands 'fencepost help commands' commands "$@"
+}
+(( $+functions[_fencepost__subcmd__help__subcmd__audit_commands] )) ||
+_fencepost__subcmd__help__subcmd__audit_commands() {
+    local commands; commands=(
+'check:Whether a log is whole, and whether what it tells may have happened' \
+    )
+    _describe -t commands 'fencepost help audit commands' commands "$@"
+}
+(( $+functions[_fencepost__subcmd__help__subcmd__audit__subcmd__check_commands] )) ||
+_fencepost__subcmd__help__subcmd__audit__subcmd__check_commands() {
+    local commands; commands=()
+    _describe -t commands 'fencepost help audit check commands' commands "$@"
 }
 (( $+functions[_fencepost__subcmd__help__subcmd__check_commands] )) ||
 _fencepost__subcmd__help__subcmd__check_commands() {
@@ -514,6 +681,11 @@ _fencepost__subcmd__help__subcmd__help_commands() {
 _fencepost__subcmd__help__subcmd__init_commands() {
     local commands; commands=()
     _describe -t commands 'fencepost help init commands' commands "$@"
+}
+(( $+functions[_fencepost__subcmd__help__subcmd__key_commands] )) ||
+_fencepost__subcmd__help__subcmd__key_commands() {
+    local commands; commands=()
+    _describe -t commands 'fencepost help key commands' commands "$@"
 }
 (( $+functions[_fencepost__subcmd__help__subcmd__leader_commands] )) ||
 _fencepost__subcmd__help__subcmd__leader_commands() {
@@ -564,6 +736,11 @@ _fencepost__subcmd__help__subcmd__show_commands() {
 _fencepost__subcmd__init_commands() {
     local commands; commands=()
     _describe -t commands 'fencepost init commands' commands "$@"
+}
+(( $+functions[_fencepost__subcmd__key_commands] )) ||
+_fencepost__subcmd__key_commands() {
+    local commands; commands=()
+    _describe -t commands 'fencepost key commands' commands "$@"
 }
 (( $+functions[_fencepost__subcmd__leader_commands] )) ||
 _fencepost__subcmd__leader_commands() {
