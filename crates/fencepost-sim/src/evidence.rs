@@ -15,7 +15,7 @@ const HEAD: &str = "\
 # Evidence
 
 Made by `cargo xtask evidence`; every figure follows from the seeds and can be made again. What the rules say is in
-[the checker](../crates/fencepost-testkit/src/checker/mod.rs); what is simulated, and why it is safe, in
+[the checker](../crates/fencepost-history/src/checker/mod.rs); what is simulated, and why it is safe, in
 [safety](safety.md). One seed again, with what went wrong: `cargo xtask prove --seed N`.
 
 ";
