@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use fencepost_core::Invalid;
 use fencepost_core::store::StoreErrorKind;
-use futures_util::StreamExt as _;
 use http::uri::PathAndQuery;
 use prost::Message;
 use tokio::sync::watch;
@@ -22,6 +21,7 @@ use crate::proto::{
     AuthenticateRequest, AuthenticateResponse, LeaseGrantRequest, LeaseGrantResponse, LeaseId, LeaseRevokeResponse,
     LeaseTtl, RangeRequest, RangeResponse, TxnRequest, TxnResponse, WatchRequest, WatchResponse,
 };
+use crate::pulse::Pulse;
 use crate::tls;
 use crate::url::Settings;
 
@@ -49,6 +49,7 @@ pub(crate) struct Client {
     channels: Mutex<Vec<Channel>>,
     /// Which member is asked; it counts on for ever.
     turn: watch::Sender<usize>,
+    pulse: Pulse,
     /// What shows who we are, if somebody wants to know.
     ticket: Mutex<Option<String>>,
 }
@@ -70,7 +71,14 @@ impl Client {
         let endpoints: Vec<Endpoint> = endpoints.collect::<Result<_, _>>()?;
         let channels = endpoints.iter().map(Endpoint::connect_lazy).collect();
         let (turn, _) = watch::channel(0);
-        Ok(Self { settings, endpoints, channels: Mutex::new(channels), turn, ticket: Mutex::default() })
+        Ok(Self {
+            settings,
+            endpoints,
+            channels: Mutex::new(channels),
+            turn,
+            pulse: Pulse::default(),
+            ticket: Mutex::default(),
+        })
     }
 
     /// How people know it.
@@ -90,7 +98,7 @@ impl Client {
         for turn in 0..self.endpoints.len() {
             // Whatever it answers, it does answer.
             let question = RangeRequest { key: vec![0], limit: 1, keys_only: true, ..RangeRequest::default() };
-            let sent = self.send::<_, RangeResponse>(turn, "/etcdserverpb.KV/Range", question, false);
+            let sent = self.send::<_, RangeResponse>(turn, "/etcdserverpb.KV/Range", question);
             result = match timeout(CONNECT_WITHIN, sent).await {
                 Ok(Ok(_)) => return Ok(()),
                 Ok(Err(status)) if is_theirs(&status) => return Ok(()),
@@ -103,7 +111,7 @@ impl Client {
     }
 
     pub(crate) async fn txn(&self, txn: TxnRequest, limit: Instant) -> Result<Said<TxnResponse>, Failure> {
-        self.ask("/etcdserverpb.KV/Txn", txn, false, limit).await
+        self.ask("/etcdserverpb.KV/Txn", txn, limit).await
     }
 
     /// The same, sent once: for what must not run twice.
@@ -111,7 +119,7 @@ impl Client {
         let turn = *self.turn.borrow();
         for introduced in [false, true] {
             let left = limit.saturating_duration_since(Instant::now());
-            let failure = match timeout(left, self.send(turn, "/etcdserverpb.KV/Txn", txn.clone(), false)).await {
+            let failure = match timeout(left, self.send(turn, "/etcdserverpb.KV/Txn", txn.clone())).await {
                 Ok(Ok(answer)) => return Ok(answer),
                 Ok(Err(status)) => Failure::of(&status, &self.label()),
                 Err(_) => Failure::too_slow(&self.label()),
@@ -128,13 +136,13 @@ impl Client {
     }
 
     pub(crate) async fn range(&self, range: RangeRequest, limit: Instant) -> Result<RangeResponse, Failure> {
-        Ok(self.ask("/etcdserverpb.KV/Range", range, false, limit).await?.answer)
+        Ok(self.ask("/etcdserverpb.KV/Range", range, limit).await?.answer)
     }
 
     /// A lease of at least so many seconds, under a number of ours: asked for twice, it is the same.
     pub(crate) async fn grant(&self, id: i64, ttl: i64, limit: Instant) -> Result<(), Failure> {
         let request = LeaseGrantRequest { ttl, id };
-        match self.ask::<_, LeaseGrantResponse>("/etcdserverpb.Lease/LeaseGrant", request, false, limit).await {
+        match self.ask::<_, LeaseGrantResponse>("/etcdserverpb.Lease/LeaseGrant", request, limit).await {
             Err(failure) if failure.sense == Sense::LeaseThere => Ok(()),
             answer => answer.map(drop),
         }
@@ -143,7 +151,7 @@ impl Client {
     /// Ends a lease: its keys are gone, and nothing can be put under it any more.
     pub(crate) async fn revoke(&self, id: i64, limit: Instant) -> Result<(), Failure> {
         let path = "/etcdserverpb.Lease/LeaseRevoke";
-        match self.ask::<_, LeaseRevokeResponse>(path, LeaseId { id }, false, limit).await {
+        match self.ask::<_, LeaseRevokeResponse>(path, LeaseId { id }, limit).await {
             Err(failure) if failure.sense == Sense::LeaseGone => Ok(()),
             answer => answer.map(drop),
         }
@@ -151,14 +159,26 @@ impl Client {
 
     /// Lets a lease start anew. `false`: there is none.
     pub(crate) async fn keep_alive(&self, id: i64, limit: Instant) -> Result<bool, Failure> {
-        let path = "/etcdserverpb.Lease/LeaseKeepAlive";
-        Ok(self.ask::<_, LeaseTtl>(path, LeaseId { id }, true, limit).await?.answer.ttl > 0)
+        let said = self.persist(limit, |turn| self.pulse.beat(turn, id, move |ids| self.open_pulse(turn, ids)));
+        Ok(said.await?.answer.ttl > 0)
+    }
+
+    fn open_pulse(
+        &self,
+        turn: usize,
+        ids: UnboundedReceiverStream<LeaseId>,
+    ) -> impl Future<Output = Result<Streaming<LeaseTtl>, Status>> + Send + 'static {
+        let (channel, request) = (self.channel(turn), self.dressed(ids));
+        async move {
+            let path = PathAndQuery::from_static("/etcdserverpb.Lease/LeaseKeepAlive");
+            Ok(ready(channel).await?.streaming(request, path, ProstCodec::default()).await?.into_inner())
+        }
     }
 
     /// How long a lease has left, in seconds; below 0: there is none.
     pub(crate) async fn time_left(&self, id: i64, limit: Instant) -> Result<i64, Failure> {
         let path = "/etcdserverpb.Lease/LeaseTimeToLive";
-        Ok(self.ask::<_, LeaseTtl>(path, LeaseId { id }, false, limit).await?.answer.ttl)
+        Ok(self.ask::<_, LeaseTtl>(path, LeaseId { id }, limit).await?.answer.ttl)
     }
 
     /// Opens a stream of watches at the member whose turn it is.
@@ -168,10 +188,9 @@ impl Client {
     ) -> Result<Streaming<WatchResponse>, Failure> {
         let turn = *self.turn.borrow();
         let opened = async {
-            let mut grpc = self.ready(turn).await?;
             let request = self.dressed(requests);
             let path = PathAndQuery::from_static("/etcdserverpb.Watch/Watch");
-            Ok(grpc.streaming(request, path, ProstCodec::default()).await?.into_inner())
+            Ok(ready(self.channel(turn)).await?.streaming(request, path, ProstCodec::default()).await?.into_inner())
         };
         match timeout(CONNECT_WITHIN, opened).await {
             Ok(Ok(stream)) => Ok(stream),
@@ -200,11 +219,20 @@ impl Client {
     }
 
     /// Asks until there is an answer or no time left. Every request of ours may run twice: see `steps`.
-    async fn ask<Q, A>(&self, path: &'static str, request: Q, streams: bool, limit: Instant) -> Result<Said<A>, Failure>
+    async fn ask<Q, A>(&self, path: &'static str, request: Q, limit: Instant) -> Result<Said<A>, Failure>
     where
         Q: Message + Clone + 'static,
         A: Message + Default + 'static,
     {
+        self.persist(limit, |turn| self.send(turn, path, request.clone())).await
+    }
+
+    /// Tries with one member after the other, until there is an answer or no time left.
+    async fn persist<A, F: Future<Output = Result<A, Status>>>(
+        &self,
+        limit: Instant,
+        ask: impl Fn(usize) -> F,
+    ) -> Result<Said<A>, Failure> {
         let (mut once, mut pause, mut introduced) = (true, PAUSE.0, false);
         loop {
             let turn = *self.turn.borrow();
@@ -213,7 +241,7 @@ impl Client {
                 1 => left,
                 _ => (left / 2).clamp(TRY.0, TRY.1).min(left),
             };
-            let failure = match timeout(patience, self.send(turn, path, request.clone(), streams)).await {
+            let failure = match timeout(patience, ask(turn)).await {
                 Ok(Ok(answer)) => return Ok(Said { answer, once }),
                 Ok(Err(status)) => Failure::of(&status, &self.label()),
                 Err(_) => Failure::too_slow(&self.label()),
@@ -238,26 +266,17 @@ impl Client {
         }
     }
 
-    async fn send<Q, A>(&self, turn: usize, path: &'static str, request: Q, streams: bool) -> Result<A, Status>
+    async fn send<Q, A>(&self, turn: usize, path: &'static str, request: Q) -> Result<A, Status>
     where
         Q: Message + 'static,
         A: Message + Default + 'static,
     {
-        let mut grpc = self.ready(turn).await?;
-        let path = PathAndQuery::from_static(path);
-        if !streams {
-            return Ok(grpc.unary(self.dressed(request), path, ProstCodec::default()).await?.into_inner());
-        }
-        let one = tokio_stream::once(request);
-        let mut answers = grpc.streaming(self.dressed(one), path, ProstCodec::default()).await?.into_inner();
-        answers.next().await.unwrap_or_else(|| Err(Status::unavailable("the stream ended without an answer")))
+        let (mut grpc, path) = (ready(self.channel(turn)).await?, PathAndQuery::from_static(path));
+        Ok(grpc.unary(self.dressed(request), path, ProstCodec::default()).await?.into_inner())
     }
 
-    async fn ready(&self, turn: usize) -> Result<Grpc<Channel>, Status> {
-        let channel = self.channels()[turn % self.endpoints.len()].clone();
-        let mut grpc = Grpc::new(channel).max_decoding_message_size(ANSWER_MAX);
-        grpc.ready().await.map_err(|error| Status::from_error(error.into()))?;
-        Ok(grpc)
+    fn channel(&self, turn: usize) -> Channel {
+        self.channels()[turn % self.endpoints.len()].clone()
     }
 
     fn dressed<T>(&self, message: T) -> tonic::Request<T> {
@@ -280,7 +299,7 @@ impl Client {
         };
         *self.ticket.lock().unwrap_or_else(PoisonError::into_inner) = None;
         let request = AuthenticateRequest { name, password };
-        let sent = self.send::<_, AuthenticateResponse>(turn, "/etcdserverpb.Auth/Authenticate", request, false);
+        let sent = self.send::<_, AuthenticateResponse>(turn, "/etcdserverpb.Auth/Authenticate", request);
         let left = limit.saturating_duration_since(Instant::now());
         let answer = timeout(left, sent).await.map_err(|_| Failure::too_slow(&self.label()))?;
         let answer = answer.map_err(|status| Failure::of(&status, &self.label()))?;
@@ -304,6 +323,12 @@ impl Client {
     fn channels(&self) -> MutexGuard<'_, Vec<Channel>> {
         self.channels.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+async fn ready(channel: Channel) -> Result<Grpc<Channel>, Status> {
+    let mut grpc = Grpc::new(channel).max_decoding_message_size(ANSWER_MAX);
+    grpc.ready().await.map_err(|error| Status::from_error(error.into()))?;
+    Ok(grpc)
 }
 
 /// A server said it, and not the way to it.

@@ -7,6 +7,7 @@ pub mod fence;
 mod keys;
 mod leases;
 mod proto;
+mod pulse;
 mod sight;
 mod steps;
 mod store;

@@ -111,10 +111,9 @@ impl Engine {
             success: leave.iter().cloned().chain(self.hold(claim, mine, long.lease, memory)).collect(),
             failure: leave.into_iter().chain(wait).collect(),
         };
-        let put = join(self.put_under(mine, &long, txn, limit), self.start_anew_if_old(&short, limit)).await;
-        let (Put { mut answer, alive, once }, short_lives) = match put {
-            (Ok(put), short_lives) => (put, short_lives),
-            (Err(failure), _) => {
+        let Put { mut answer, alive, once } = match self.put_under(mine, &long, txn, limit).await {
+            Ok(put) => put,
+            Err(failure) => {
                 match failure.sense {
                     Sense::Passing => mine.doubtful.push(short.lease.id),
                     _ => self.retire(short.lease, false),
@@ -135,6 +134,7 @@ impl Engine {
             return Ok(arrived(self.find_own(mine, &own, &[long.lease, short.lease])));
         }
         self.retire(long.lease, mine.is_clean(long.lease));
+        let short_lives = self.start_anew_if_old(&short, limit).await;
         let short_lives = short_lives.inspect_err(|_| mine.doubtful.push(short.lease.id))?;
         mine.settle(seen, short.lease, false, attempt);
         if !short_lives {
