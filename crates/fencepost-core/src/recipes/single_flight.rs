@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use super::WAIT;
 use super::noted::{Noted, bytes_of, checked_span, invalid, not_begun, not_sealed, unrecorded, value_of};
-use crate::error::{RunError, StoreError};
+use crate::error::{AcquireError, RunError, StoreError, StoreErrorKind};
 use crate::guard::Guard;
 use crate::lock::{Lock, working};
 use crate::locks::Locks;
@@ -139,11 +139,15 @@ impl SingleFlight {
         }
     }
 
-    /// Waits as a reader: when the rebuilder is done, or gone, all who wait are let in at once.
+    /// Waits as a reader: when the rebuilder is done, or gone, all who wait are let in at once. Where a lock has no readers
+    /// the caller stands in line at once, and they come in one after the other.
     async fn await_rebuilder<E>(lock: &Lock, left: Duration) -> Result<(), RunError<E>> {
         let reading = lock.clone().shared().wait_at_most(left);
-        let guard = reading.acquire().await.map_err(RunError::Acquire)?;
-        let _ = guard.release().await;
+        match reading.acquire().await {
+            Ok(guard) => drop(guard.release().await),
+            Err(AcquireError::Store(error)) if error.kind == StoreErrorKind::Unsupported => {}
+            Err(error) => return Err(RunError::Acquire(error)),
+        }
         Ok(())
     }
 
