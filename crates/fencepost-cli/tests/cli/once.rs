@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fencepost_testkit::etcd::Etcd;
 use fencepost_testkit::postgres::Postgres;
-use fencepost_testkit::preload::Clocks;
+use fencepost_testkit::preload::{Clocks, SlowDisk};
 use fencepost_testkit::redis::Redis;
 use fencepost_testkit::wait;
 use nix::sys::signal::Signal;
@@ -126,7 +126,9 @@ fn nodes_that_vote_need_a_store_for_records() {
     let job = ["once", "job", "-E", "7", "--every", "36500d"];
     let run = |flags: &[&str]| call(&[&job[..], flags, &["--"], &SAY].concat());
     let status = ["once", "--status", "job"];
-    for refused in [run(&[]), call(&status), run(&["--records", &store]), call(&status).set("FENCEPOST_RECORDS", &store)] {
+    for refused in
+        [run(&[]), call(&status), run(&["--records", &store]), call(&status).set("FENCEPOST_RECORDS", &store)]
+    {
         let said = refused.end().with_code(78);
         assert!(said.stdout.is_empty() && said.stderr.contains("keeps no records"), "{said:?}");
         assert!(said.stderr.contains("--records") && said.stderr.contains("FENCEPOST_RECORDS"), "{said:?}");
@@ -209,6 +211,25 @@ fn bad_windows_and_names_are_refused_with_a_cure() {
         (&["once", "--status", &long], "name"),
     ] {
         place.fencepost(arguments).end().with_code(2).saying(words);
+    }
+}
+
+/// Each has a job of its own, so each writes several times; the file is not there yet, and a commit takes a while.
+#[test]
+fn fifty_processes_that_come_to_a_new_file_all_have_their_turn() {
+    let (place, disk) = (Place::new(), SlowDisk::new(Duration::from_millis(20)));
+    let all: Vec<_> = (0..50)
+        .map(|number| {
+            let name = format!("job {number}");
+            let command = ["once", &name, "-E", "7", "--every", "36500d", "--", "echo", "ran"];
+            disk.environment()
+                .into_iter()
+                .fold(place.fencepost(command), |call, (name, value)| call.set(name, value.to_str().expect("plain")))
+                .start()
+        })
+        .collect();
+    for call in all {
+        assert_eq!(call.end().with_code(0).stdout, "ran\n");
     }
 }
 
