@@ -315,11 +315,14 @@ pub(crate) struct Schema {
     /// The table of the check at the resource instead of those of the store
     #[arg(long)]
     pub(crate) fence: bool,
+    /// The tables of a stock in your own database instead of those of the store
+    #[arg(long, conflicts_with = "fence")]
+    pub(crate) stock: bool,
     /// The schema of the tables; of MySQL, the database [default: that of the connection]
-    #[arg(long, value_name = "NAME", conflicts_with = "fence")]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["fence", "stock"])]
     pub(crate) schema: Option<String>,
     /// What the tables' names begin with
-    #[arg(long, value_name = "NAME", default_value = "fencepost", conflicts_with = "fence")]
+    #[arg(long, value_name = "NAME", default_value = "fencepost", conflicts_with_all = ["fence", "stock"])]
     pub(crate) tables: String,
     /// The dialect
     pub(crate) dialect: Dialect,
