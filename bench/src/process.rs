@@ -30,6 +30,9 @@ fn time(clock: ClockId) -> Duration {
     Duration::try_from(clock_gettime(clock)).unwrap_or_default()
 }
 
+/// So much of what a worker complained of is told.
+const LAST_LINES: usize = 20;
+
 /// This program, about to be a worker.
 pub(crate) fn again() -> Outcome<Command> {
     let mut command = Command::new(env::current_exe()?);
@@ -42,7 +45,7 @@ pub(crate) struct Worker {
     process: Child,
     said: Receiver<io::Result<String>>,
     stdin: Option<ChildStdin>,
-    /// Its last complaint.
+    /// Its last complaints.
     complaint: Option<JoinHandle<String>>,
 }
 
@@ -59,7 +62,10 @@ impl Worker {
         let (tell, said) = channel();
         thread::spawn(move || lines.map_while(|line| tell.send(line).ok()).for_each(drop));
         let complaints = BufReader::new(process.stderr.take().expect("BUG: piped")).lines();
-        let complaint = thread::spawn(move || complaints.map_while(Result::ok).last().unwrap_or_default());
+        let complaint = thread::spawn(move || {
+            let said: Vec<String> = complaints.map_while(Result::ok).collect();
+            said[said.len().saturating_sub(LAST_LINES)..].join("\n")
+        });
         Ok(Self { process, said, stdin, complaint: Some(complaint) })
     }
 
@@ -89,7 +95,8 @@ impl Worker {
     /// Why it ended, in its own words.
     fn complaint(&mut self) -> String {
         let words = self.complaint.take().and_then(|told| told.join().ok()).unwrap_or_default();
-        format!("ended too early: {}", words.trim_start_matches("fencepost-bench: "))
+        let status = self.process.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
+        format!("ended too early ({status}): {}", words.trim_start_matches("fencepost-bench: "))
     }
 
     /// Lets it go on from [`await_leave`].

@@ -2,6 +2,7 @@
 
 mod clients;
 mod generate;
+mod programs;
 mod prove;
 mod servers;
 mod setup;
@@ -54,7 +55,9 @@ fn check() -> Result<(), String> {
 }
 
 fn test() -> Result<(), String> {
-    shell::run_tests(&mut shell::command("cargo", &["test", "--workspace", "--all-features", "--no-fail-fast"]))?;
+    let programs = programs::run(&["--workspace", "--all-features"]);
+    let in_docs = shell::cargo(&["test", "--doc", "--workspace", "--all-features", "--no-fail-fast"]);
+    programs.and(in_docs)?;
     // The library as a program gets it that switches the default store off.
     shell::cargo(&["check", "--package", "fencepost", "--no-default-features"])
 }

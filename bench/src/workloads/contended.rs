@@ -63,7 +63,7 @@ fn note(readings: &mut Readings, who: &str, shape: (usize, usize), story: &Story
 fn measure(readings: &mut Readings, contenders: &[(&str, &'static Kind, &Nodes)]) -> Outcome<()> {
     for shape @ (waiters, processes) in SHAPES {
         for (who, kind, nodes) in contenders {
-            let story = Contest::contended(kind, processes, waiters, LENGTH).run(nodes)?;
+            let story = Contest::contended(kind, processes, waiters, LENGTH).run(*nodes)?;
             note(readings, who, shape, &story);
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use fencepost::Blocking;
 use fencepost_testkit::etcd::Etcd;
 use fencepost_testkit::server::Server;
-use fencepost_testkit::zookeeper::Zookeeper;
+use fencepost_testkit::zookeeper::ZooKeeper;
 
 use crate::Outcome;
 use crate::contest::{Contest, Servers, turns};
@@ -124,7 +124,7 @@ pub(crate) const ZOOKEEPER: Workload = Workload {
     rounds: 5,
     rows: || rows(&BESIDE_ZOOKEEPER),
     prepare: |_| {
-        let server: Server<Zookeeper> = Zookeeper::new().start();
+        let server: Server<ZooKeeper> = ZooKeeper::new().start();
         let one = One { url: format!("zk://{}", server.address()), _server: Box::new(server) };
         fencepost::connect(&one.url).block()?;
         Ok(Box::new(move |readings: &mut Readings| measure(readings, &one, &BESIDE_ZOOKEEPER)))

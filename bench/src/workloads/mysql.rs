@@ -16,6 +16,7 @@ const PAIR: &str = "acquire + release, p50";
 const PAIR_P99: &str = "acquire + release, p99";
 const RAW: &str = "the raw statements by hand, p50";
 const RAW_P99: &str = "the raw statements by hand, p99";
+const ALONE: &str = "the same in a program of one thread, p50";
 const HAND_OVER: &str = "hand-over, 2 processes, p50";
 const HAND_OVER_P99: &str = "hand-over, 2 processes, p99";
 
@@ -27,7 +28,7 @@ pub(crate) const WORKLOAD: Workload = Workload {
     name: "mysql",
     about: "One pair on a free lock on MariaDB (`innodb_flush_log_at_trx_commit` 1), beside the least that a \
             lease with a token takes by hand over a connection of the same kind: one upsert that takes it and mints the \
-            token, one update that frees it if it is still the owner's, both prepared, each a commit of its own. From calling `release` to the return of \
+            token, one update that frees it if it is still the owner's, both prepared, each a commit of its own; in a program whose connections have a thread of their own, and in one that has only one thread. From calling `release` to the return of \
             the next process's `acquire`, which polls.",
     rounds: 7,
     rows: || {
@@ -36,6 +37,7 @@ pub(crate) const WORKLOAD: Workload = Workload {
             Row::new(PAIR_P99, Unit::Nanos).against(RAW_P99),
             Row::new(RAW, Unit::Nanos),
             Row::new(RAW_P99, Unit::Nanos),
+            Row::new(ALONE, Unit::Nanos),
             Row::new(HAND_OVER, Unit::Nanos),
             Row::new(HAND_OVER_P99, Unit::Nanos),
         ]
@@ -46,22 +48,27 @@ pub(crate) const WORKLOAD: Workload = Workload {
 
 fn prepare(_site: &Site) -> Outcome<Round> {
     let server = MariaDb::new().with("--innodb-flush-log-at-trx-commit=1").start();
-    let runtime = Builder::new_current_thread().enable_all().build()?;
+    // As ours, and as in most programs: connections are read from by a thread of their own.
+    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let one_thread = Builder::new_current_thread().enable_all().build()?;
     let url = server.url();
     init(&url).block()?;
     let locks = connect(&*url).block()?;
     let mut raw = runtime.block_on(Raw::new(&url))?;
+    let mut raw_alone = one_thread.block_on(Raw::new(&url))?;
     turns::pairs(&locks, 10 * PAIRS, &mut Samples::default())?;
     Ok(Box::new(move |readings: &mut Readings| {
-        let (mut ours, mut floor) = (Samples::default(), Samples::default());
+        let [mut ours, mut floor, mut alone] = [(); 3].map(|()| Samples::default());
         for _ in 0..TURNS {
             turns::pairs(&locks, PAIRS, &mut ours)?;
             raw.pairs(&runtime, PAIRS, &mut floor)?;
+            raw_alone.pairs(&one_thread, PAIRS, &mut alone)?;
         }
         readings.note(PAIR, ours.percentile(50));
         readings.note(PAIR_P99, ours.percentile(99));
         readings.note(RAW, floor.percentile(50));
         readings.note(RAW_P99, floor.percentile(99));
+        readings.note(ALONE, alone.percentile(50));
         let gaps = turns::between_processes(WORKLOAD.name, &server.url())?;
         readings.note(HAND_OVER, gaps.percentile(50));
         readings.note(HAND_OVER_P99, gaps.percentile(99));
@@ -82,7 +89,7 @@ impl Raw {
         let opts = OptsBuilder::from_opts(Opts::from_url(url)?).prefer_socket(false);
         let mut conn = Conn::new(opts).await?;
         conn.query_drop(
-            "CREATE TABLE raw_locks (name VARBINARY(255) PRIMARY KEY, owner CHAR(40), token BIGINT NOT NULL, \
+            "CREATE TABLE IF NOT EXISTS raw_locks (name VARBINARY(255) PRIMARY KEY, owner CHAR(40), token BIGINT NOT NULL, \
              until_us BIGINT NOT NULL, label VARCHAR(255))",
         )
         .await?;

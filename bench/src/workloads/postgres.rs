@@ -19,6 +19,7 @@ const PAIR: &str = "acquire + release, p50";
 const PAIR_P99: &str = "acquire + release, p99";
 const RAW: &str = "the raw statements by hand, p50";
 const RAW_P99: &str = "the raw statements by hand, p99";
+const ALONE: &str = "the same in a program of one thread, p50";
 const HAND_OVER: &str = "hand-over, 2 processes, p50";
 const HAND_OVER_P99: &str = "hand-over, 2 processes, p99";
 const NOTIFIED: &str = "commit + NOTIFY to another connection, after 20 ms of rest, p50";
@@ -32,7 +33,7 @@ pub(crate) const WORKLOAD: Workload = Workload {
     name: "postgres",
     about: "One pair on a free lock (fsync on), beside the least that a lease with a token takes by hand over a connection \
             of the same kind: one upsert that takes it and mints the token, one update that frees it if it is still the \
-            owner's, both prepared, each a commit of its own. From calling `release` to the return of the next \
+            owner's, both prepared, each a commit of its own; in a program whose connections have a thread of their own, and in one that has only one thread. From calling `release` to the return of the next \
             process's `acquire`, beside one commit with a NOTIFY that another connection hears.",
     rounds: 7,
     rows: || {
@@ -41,6 +42,7 @@ pub(crate) const WORKLOAD: Workload = Workload {
             Row::new(PAIR_P99, Unit::Nanos).against(RAW_P99),
             Row::new(RAW, Unit::Nanos),
             Row::new(RAW_P99, Unit::Nanos),
+            Row::new(ALONE, Unit::Nanos),
             Row::new(HAND_OVER, Unit::Nanos).against(NOTIFIED).goal(Goal::RatioAtMost(3.0)),
             Row::new(HAND_OVER_P99, Unit::Nanos),
             Row::new(NOTIFIED, Unit::Nanos),
@@ -52,26 +54,31 @@ pub(crate) const WORKLOAD: Workload = Workload {
 
 fn prepare(_site: &Site) -> Outcome<Round> {
     let server = Postgres::new().with("fsync=on").start();
-    let runtime = Builder::new_current_thread().enable_all().build()?;
+    // As ours, and as in most programs: connections are read from by a thread of their own.
+    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let one_thread = Builder::new_current_thread().enable_all().build()?;
     let url = server.url();
     init(&url).block()?;
     let locks = connect(&*url).block()?;
     let raw = runtime.block_on(Raw::new(&url))?;
+    let raw_alone = one_thread.block_on(Raw::new(&url))?;
     warm_up(&locks)?;
     Ok(Box::new(move |readings: &mut Readings| {
-        let (mut ours, mut floor) = (Samples::default(), Samples::default());
+        let [mut ours, mut floor, mut alone] = [(); 3].map(|()| Samples::default());
         for _ in 0..TURNS {
             turns::pairs(&locks, PAIRS, &mut ours)?;
             raw.pairs(&runtime, PAIRS, &mut floor)?;
+            raw_alone.pairs(&one_thread, PAIRS, &mut alone)?;
         }
         readings.note(PAIR, ours.percentile(50));
         readings.note(PAIR_P99, ours.percentile(99));
         readings.note(RAW, floor.percentile(50));
         readings.note(RAW_P99, floor.percentile(99));
+        readings.note(ALONE, alone.percentile(50));
         let gaps = turns::between_processes(WORKLOAD.name, &url)?;
         readings.note(HAND_OVER, gaps.percentile(50));
         readings.note(HAND_OVER_P99, gaps.percentile(99));
-        readings.note(NOTIFIED, letters(&runtime, &server)?.percentile(50));
+        readings.note(NOTIFIED, letters(&one_thread, &server)?.percentile(50));
         Ok(())
     }))
 }
@@ -98,7 +105,7 @@ impl Raw {
         let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
         tokio::spawn(connection);
         let table =
-            "CREATE TABLE raw_locks (name text PRIMARY KEY, owner text, token int8 NOT NULL, until_us int8 NOT NULL,
+            "CREATE TABLE IF NOT EXISTS raw_locks (name text PRIMARY KEY, owner text, token int8 NOT NULL, until_us int8 NOT NULL,
              label text) WITH (fillfactor = 70); SET plan_cache_mode = force_generic_plan";
         client.batch_execute(table).await?;
         let now_us = "(extract(epoch FROM clock_timestamp()) * 1000000)::int8";

@@ -3,6 +3,7 @@
 use fencepost::{Blocking, connect};
 
 use crate::Outcome;
+use crate::contest::Servers;
 use crate::nodes::Nodes;
 use crate::runner::{Goal, Readings, Row, Unit};
 

@@ -12,6 +12,7 @@
 //! - `pool`: a bounded number of connections;
 //! - [`Tables`], [`Settings`]: names, quoted, and what a URL says.
 
+mod begin;
 mod changes;
 mod database;
 mod engine;

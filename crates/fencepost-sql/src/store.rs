@@ -3,7 +3,6 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -15,6 +14,7 @@ use fencepost_core::store::{
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
+use crate::begin::begin;
 use crate::database::{Database, Failure};
 use crate::engine::{Engine, Job};
 use crate::watch;
@@ -35,24 +35,6 @@ struct Shared<D: Database> {
     engine: Arc<Engine<D>>,
     runtime: Handle,
     closed: Arc<AtomicBool>,
-}
-
-impl<D: Database> Shared<D> {
-    /// Begins on the thread of whoever asks, so that a statement leaves at once, and goes on where answers arrive: on
-    /// the store's own. Nothing blocks before that.
-    fn begin(&self, work: impl Future<Output = ()> + Send + 'static) {
-        let mut work = Box::pin(work);
-        // A guard may be dropped with the last things of its thread, which has no place for a runtime any more.
-        if Handle::try_current().is_err_and(|error| error.is_thread_local_destroyed()) {
-            self.runtime.spawn(work);
-            return;
-        }
-        let _inside = self.runtime.enter();
-        // Woken or not, it is looked at again over there.
-        if work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
-            self.runtime.spawn(work);
-        }
-    }
 }
 
 impl<D: Database> SqlStore<D> {
@@ -171,7 +153,7 @@ impl<D: Database> Store for SqlStore<D> {
         let engine = &self.shared.engine;
         let lane = engine.lane(&step);
         if engine.put(&lane, Job { step, deadline, reply }) {
-            self.shared.begin(engine.clone().work(lane));
+            begin(&self.shared.runtime, engine.clone().work(lane));
         }
     }
 
