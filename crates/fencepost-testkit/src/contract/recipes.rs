@@ -14,6 +14,9 @@ use crate::wait::{self, PATIENCE};
 const HOUR: Duration = Duration::from_secs(3600);
 const CALLERS: u32 = 4;
 
+/// One of them, run to its end; or why not.
+type Recipe = dyn Fn(&Locks) -> Result<(), String>;
+
 /// Connections as other processes have them, which keep their records in one place.
 fn connections(subject: &impl Subject) -> Vec<Locks> {
     let first = with_records(subject.locks("caller 0"));
@@ -55,7 +58,7 @@ fn all_at_once<T: Send>(callers: &[Locks], call: impl Fn(&Locks) -> T + Sync) ->
 pub fn a_store_without_records_refuses_every_recipe(subject: &impl Subject) {
     let locks = subject.locks("me");
     let work = async |_: &Guard| Ok::<_, String>(1);
-    let recipes: [&dyn Fn(&Locks) -> Result<(), String>; 4] = [
+    let recipes: [&Recipe; 4] = [
         &|at| at.once_per_key("k", b"p").run(work).block().map(drop).map_err(|error| error.to_string()),
         &|at| at.once_per_window("k", HOUR).run(work).block().map(drop).map_err(|error| error.to_string()),
         &|at| {
