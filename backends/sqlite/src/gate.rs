@@ -61,8 +61,8 @@ impl Drop for Pass<'_> {
 fn pause_max(waited: Duration) -> Duration {
     let micros = match waited.as_millis() {
         ..100 => 1000,
-        ..500 => 4000,
-        ..1500 => 1000,
+        100..500 => 4000,
+        500..1500 => 1000,
         _ => 250,
     };
     Duration::from_micros(micros)

@@ -15,7 +15,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 const CALLERS: u32 = 4;
 
 /// One of them, run to its end; or why not.
-type Recipe = dyn Fn(&Locks) -> Result<(), String>;
+type Recipe = fn(&Locks) -> Result<(), String>;
 
 /// Connections as other processes have them, which keep their records in one place.
 fn connections(subject: &impl Subject) -> Vec<Locks> {
@@ -26,6 +26,10 @@ fn connections(subject: &impl Subject) -> Vec<Locks> {
     };
     let others: Vec<Locks> = (1..CALLERS).map(another).collect();
     [first].into_iter().chain(others).collect()
+}
+
+async fn work(_: &Guard) -> Result<u8, String> {
+    Ok(1)
 }
 
 /// Work that must not be begun.
@@ -57,15 +61,14 @@ fn all_at_once<T: Send>(callers: &[Locks], call: impl Fn(&Locks) -> T + Sync) ->
 /// With records each does its job; a store that keeps none says so before anything is done, and where to keep them.
 pub fn a_store_without_records_refuses_every_recipe(subject: &impl Subject) {
     let locks = subject.locks("me");
-    let work = async |_: &Guard| Ok::<_, String>(1);
-    let recipes: [&Recipe; 4] = [
-        &|at| at.once_per_key("k", b"p").run(work).block().map(drop).map_err(|error| error.to_string()),
-        &|at| at.once_per_window("k", HOUR).run(work).block().map(drop).map_err(|error| error.to_string()),
-        &|at| {
+    let recipes: [Recipe; 4] = [
+        |at| at.once_per_key("k", b"p").run(work).block().map(drop).map_err(|error| error.to_string()),
+        |at| at.once_per_window("k", HOUR).run(work).block().map(drop).map_err(|error| error.to_string()),
+        |at| {
             let value = at.single_flight("k").get(async || Ok::<_, String>(1)).block();
             value.map(drop).map_err(|error| error.to_string())
         },
-        &|at| at.stock("k").set(1).block().map_err(|error| error.to_string()),
+        |at| at.stock("k").set(1).block().map_err(|error| error.to_string()),
     ];
     if !locks.guarantees().records {
         for recipe in recipes {
