@@ -601,7 +601,7 @@ _fencepost() {
             return 0
             ;;
         fencepost__subcmd__once)
-            opts="-E -q -v -h -V --every --window --at-least --at-most --ttl --kill-after --conflict-exit-code --report --status --store --config --json --quiet --verbose --help --version"
+            opts="-E -q -v -h -V --every --window --at-least --at-most --ttl --kill-after --records --conflict-exit-code --report --status --store --config --json --quiet --verbose --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -628,6 +628,10 @@ _fencepost() {
                     return 0
                     ;;
                 --kill-after)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --records)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -763,7 +767,7 @@ _fencepost() {
             return 0
             ;;
         fencepost__subcmd__schema)
-            opts="-q -v -h -V --fence --schema --tables --store --config --json --quiet --verbose --help --version postgres mysql sqlite"
+            opts="-q -v -h -V --fence --stock --schema --tables --store --config --json --quiet --verbose --help --version postgres mysql sqlite"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

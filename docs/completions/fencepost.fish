@@ -77,6 +77,7 @@ complete -c fencepost -n "__fish_fencepost_using_subcommand once" -l at-least -d
 complete -c fencepost -n "__fish_fencepost_using_subcommand once" -l at-most -d 'End the command after so long; it counts as failed [default: 24h]' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand once" -l ttl -d 'How long after a crash another may run it; renewed at a third of it [default: 30s]' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand once" -l kill-after -d 'Time from SIGTERM to SIGKILL on loss, taken from the end of the lease [default: a tenth of the ttl]' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand once" -l records -d 'Where to remember what has run, for a store that keeps no records (redlock://); all servers must name the same [default: the store]' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand once" -s E -l conflict-exit-code -d 'Exit with this code if somebody else ran it, or runs it' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand once" -l report -d 'Write the outcome to this file, as JSON' -r -F
 complete -c fencepost -n "__fish_fencepost_using_subcommand once" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C, etcd://A,B,C, zk://A,B,C/NODE, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE, fencepost+http://HOST:PORT' -r
@@ -179,6 +180,7 @@ complete -c fencepost -n "__fish_fencepost_using_subcommand schema" -l tables -d
 complete -c fencepost -n "__fish_fencepost_using_subcommand schema" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C, etcd://A,B,C, zk://A,B,C/NODE, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE, fencepost+http://HOST:PORT' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand schema" -l config -d 'Read this file instead of searching fencepost.toml' -r -F
 complete -c fencepost -n "__fish_fencepost_using_subcommand schema" -l fence -d 'The table of the check at the resource instead of those of the store'
+complete -c fencepost -n "__fish_fencepost_using_subcommand schema" -l stock -d 'The tables of a stock in your own database instead of those of the store'
 complete -c fencepost -n "__fish_fencepost_using_subcommand schema" -l json -d 'Answer in JSON'
 complete -c fencepost -n "__fish_fencepost_using_subcommand schema" -s q -l quiet -d 'Say nothing but errors'
 complete -c fencepost -n "__fish_fencepost_using_subcommand schema" -s v -l verbose -d 'Say what is done'

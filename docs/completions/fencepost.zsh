@@ -81,6 +81,7 @@ _arguments "${_arguments_options[@]}" : \
 '--at-most=[End the command after so long; it counts as failed \[default\: 24h\]]:D:_default' \
 '--ttl=[How long after a crash another may run it; renewed at a third of it \[default\: 30s\]]:D:_default' \
 '--kill-after=[Time from SIGTERM to SIGKILL on loss, taken from the end of the lease \[default\: a tenth of the ttl\]]:D:_default' \
+'--records=[Where to remember what has run, for a store that keeps no records (redlock\://); all servers must name the same \[default\: the store\]]:URL:_default' \
 '-E+[Exit with this code if somebody else ran it, or runs it]:CODE:_default' \
 '--conflict-exit-code=[Exit with this code if somebody else ran it, or runs it]:CODE:_default' \
 '--report=[Write the outcome to this file, as JSON]:FILE:_files' \
@@ -277,11 +278,12 @@ _arguments "${_arguments_options[@]}" : \
 ;;
 (schema)
 _arguments "${_arguments_options[@]}" : \
-'(--fence)--schema=[The schema of the tables; of MySQL, the database \[default\: that of the connection\]]:NAME:_default' \
-'(--fence)--tables=[What the tables'\'' names begin with]:NAME:_default' \
+'(--fence --stock)--schema=[The schema of the tables; of MySQL, the database \[default\: that of the connection\]]:NAME:_default' \
+'(--fence --stock)--tables=[What the tables'\'' names begin with]:NAME:_default' \
 '--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE, fencepost+http\://HOST\:PORT]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '--fence[The table of the check at the resource instead of those of the store]' \
+'(--fence)--stock[The tables of a stock in your own database instead of those of the store]' \
 '--json[Answer in JSON]' \
 '(-v --verbose)-q[Say nothing but errors]' \
 '(-v --verbose)--quiet[Say nothing but errors]' \

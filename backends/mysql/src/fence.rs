@@ -1,10 +1,12 @@
 //! The check at the resource and row locks, inside a transaction of yours: with `mysql_async`.
 
 use fencepost_core::FencingToken;
-use fencepost_core::fence::{self, Bind, Column, FenceError, RowLock, RowLockError, Sql, Statement};
+use fencepost_core::fence::{
+    self, Bind, Column, FenceError, InTransaction, RowLock, RowLockError, Sql, Statement, StockRows,
+};
 use fencepost_core::store::StoreError;
 use mysql_async::prelude::Queryable;
-use mysql_async::{Error, Row, Value};
+use mysql_async::{DriverError, Error, Row, Value};
 
 use crate::error::failure;
 
@@ -57,6 +59,37 @@ pub async fn lock_rows(transaction: &mut impl Queryable, lock: &RowLock) -> Resu
         Ok(rows) => Ok(rows),
         Err(Error::Server(said)) if lock.fails_if_busy() && BUSY.contains(&said.code) => Err(RowLockError::Busy),
         Err(error) => Err(RowLockError::Driver(error)),
+    }
+}
+
+/// The stock of an item, to be changed in your transaction. The tables are those of [`fence::stock_schema`].
+pub fn stock<Q: Queryable>(transaction: &mut Q, item: impl Into<String>) -> StockRows<Driver<'_, Q>> {
+    StockRows::new(Driver(transaction), Sql::MySql, item)
+}
+
+/// A transaction of `mysql_async`, for [`stock`].
+#[derive(Debug)]
+pub struct Driver<'a, Q>(&'a mut Q);
+
+impl<Q: Queryable> InTransaction for Driver<'_, Q> {
+    type Error = Error;
+
+    async fn execute(&mut self, statement: &Statement) -> Result<u64, Error> {
+        let result = self.0.exec_iter(statement.text.as_str(), values(statement)).await?;
+        let matched = result.affected_rows();
+        result.drop_result().await?;
+        Ok(matched)
+    }
+
+    async fn rows(&mut self, statement: &Statement) -> Result<Vec<(String, Vec<i64>)>, Error> {
+        let rows: Vec<Row> = self.0.exec(statement.text.as_str(), values(statement)).await?;
+        let odd = |error| Error::Driver(DriverError::FromRow { row: error });
+        let read = |row: Row| {
+            let text = row.get_opt(0).and_then(Result::ok);
+            let numbers = (1..row.len()).map(|column| row.get_opt(column).and_then(Result::ok)).collect();
+            text.zip(numbers).ok_or_else(|| odd(row))
+        };
+        rows.into_iter().map(read).collect()
     }
 }
 

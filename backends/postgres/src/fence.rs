@@ -1,7 +1,9 @@
 //! The check at the resource and row locks, inside a transaction of yours: with `tokio-postgres`.
 
 use fencepost_core::FencingToken;
-use fencepost_core::fence::{self, Bind, Column, FenceError, RowLock, RowLockError, Sql, Statement};
+use fencepost_core::fence::{
+    self, Bind, Column, FenceError, InTransaction, RowLock, RowLockError, Sql, Statement, StockRows,
+};
 use fencepost_core::store::StoreError;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
@@ -66,16 +68,39 @@ pub async fn lock_rows(client: &impl GenericClient, lock: &RowLock) -> Result<Ve
     }
 }
 
+/// The stock of an item, to be changed in your transaction. The tables are those of [`fence::stock_schema`].
+pub fn stock<C: GenericClient>(transaction: &C, item: impl Into<String>) -> StockRows<Driver<'_, C>> {
+    StockRows::new(Driver(transaction), Sql::Postgres, item)
+}
+
+/// A transaction of `tokio-postgres`, for [`stock`].
+#[derive(Debug)]
+pub struct Driver<'a, C>(&'a C);
+
+impl<C: GenericClient> InTransaction for Driver<'_, C> {
+    type Error = Error;
+
+    async fn execute(&mut self, statement: &Statement) -> Result<u64, Error> {
+        self.0.execute_typed(&statement.text, &binds(statement)).await
+    }
+
+    async fn rows(&mut self, statement: &Statement) -> Result<Vec<(String, Vec<i64>)>, Error> {
+        let rows = rows(self.0, statement).await?;
+        let numbers = |row: &Row| (1..row.len()).map(|column| row.try_get::<_, i64>(column)).collect::<Result<_, _>>();
+        rows.iter().map(|row| Ok((row.try_get(0)?, numbers(row)?))).collect()
+    }
+}
+
 /// Without a statement that the server keeps: a pooler may stand between.
 async fn rows(client: &impl GenericClient, statement: &Statement) -> Result<Vec<Row>, Error> {
-    let binds: Vec<(&(dyn ToSql + Sync), Type)> = statement
-        .binds
-        .iter()
-        .map(|bind| match bind {
-            Bind::Number(number) => (number as &(dyn ToSql + Sync), Type::INT8),
-            Bind::Text(text) => (text as &(dyn ToSql + Sync), Type::TEXT),
-            Bind::Bytes(bytes) => (bytes as &(dyn ToSql + Sync), Type::BYTEA),
-        })
-        .collect();
-    client.query_typed(&statement.text, &binds).await
+    client.query_typed(&statement.text, &binds(statement)).await
+}
+
+fn binds(statement: &Statement) -> Vec<(&(dyn ToSql + Sync), Type)> {
+    let binds = statement.binds.iter().map(|bind| match bind {
+        Bind::Number(number) => (number as &(dyn ToSql + Sync), Type::INT8),
+        Bind::Text(text) => (text as &(dyn ToSql + Sync), Type::TEXT),
+        Bind::Bytes(bytes) => (bytes as &(dyn ToSql + Sync), Type::BYTEA),
+    });
+    binds.collect()
 }

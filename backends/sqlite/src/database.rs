@@ -1,10 +1,10 @@
-//! The file: its schema, and the gate that lets one writer in at a time.
+//! The file: its schema, and who may write to it.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 use fencepost_core::store::table::REMEMBER;
 use fencepost_core::store::{Clock, FencingToken, StoreErrorKind};
@@ -12,6 +12,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, named_params};
 
 use crate::error::Failure;
+use crate::gate::Pass;
 use crate::path;
 use crate::shelf::nanos;
 
@@ -42,7 +43,7 @@ impl Database {
         let is_new = !file.exists();
         let gate_file = path::beside(file, "-gate");
         let gate = open_gate(file, &gate_file).map_err(|error| Failure::io(&gate_file, &error))?;
-        let pass = Pass::through(&gate).map_err(|error| Failure::io(&gate_file, &error))?;
+        let pass = Pass::through(&gate, file)?;
         let connection = match make(file).map_err(|error| Failure::io(file, &error)) {
             Ok(()) => prepared(file, clock, &boot_id),
             Err(failure) => Err(failure),
@@ -62,13 +63,13 @@ impl Database {
 
     /// Waits for the gate. While the answer lives, nobody else writes.
     pub(crate) fn pass(&self) -> Result<Pass<'_>, Failure> {
-        Pass::through(&self.gate).map_err(|error| Failure::io(&self.file, &error))
+        Pass::through(&self.gate, &self.file)
     }
 
     /// Closes the file. The last one out tidies it up, which nobody else may see half done.
     pub(crate) fn close(self) {
-        let Self { connection, gate, .. } = self;
-        let pass = Pass::through(&gate);
+        let Self { file, connection, gate, .. } = self;
+        let pass = Pass::through(&gate, &file);
         drop(connection);
         drop(pass);
     }
@@ -100,45 +101,6 @@ impl Database {
         transaction.execute(include_str!("sql/prune_records.sql"), named_params! { ":clock": clock })?;
         transaction.execute("UPDATE meta SET pruned_at_ms = ?1", [now_ms])?;
         Ok(())
-    }
-}
-
-/// How long the gate is waited for. A writer needs it for one commit; one that keeps it for so long was stopped there.
-const GATE_WITHIN: Duration = Duration::from_secs(5);
-/// The pause between two looks at the gate grows from the first to the second.
-const LOOK_AGAIN: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(1));
-
-/// One writer at a time: nobody meets "database is locked", and nobody waits for ever for a process that was stopped.
-#[derive(Debug)]
-pub(crate) struct Pass<'a>(&'a File);
-
-impl<'a> Pass<'a> {
-    fn through(gate: &'a File) -> io::Result<Self> {
-        Self::through_within(gate, GATE_WITHIN)
-    }
-
-    fn through_within(gate: &'a File, limit: Duration) -> io::Result<Self> {
-        let began = Instant::now();
-        let (mut pause, pause_max) = LOOK_AGAIN;
-        loop {
-            match gate.try_lock() {
-                Ok(()) => return Ok(Self(gate)),
-                Err(TryLockError::Error(error)) => return Err(error),
-                Err(TryLockError::WouldBlock) if began.elapsed() < limit => {
-                    std::thread::sleep(pause);
-                    pause = (pause * 2).min(pause_max);
-                }
-                Err(TryLockError::WouldBlock) => {
-                    return Err(io::Error::new(io::ErrorKind::TimedOut, "another process keeps writers out"));
-                }
-            }
-        }
-    }
-}
-
-impl Drop for Pass<'_> {
-    fn drop(&mut self) {
-        let _ = self.0.unlock();
     }
 }
 
@@ -274,19 +236,6 @@ fn boot_id(file: &Path) -> Result<String, Failure> {
 mod tests {
     use super::*;
     use rusqlite::StatementStatus;
-
-    #[test]
-    fn a_process_that_was_stopped_at_the_gate_keeps_nobody_for_ever() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let open = || File::options().create(true).truncate(false).write(true).open(folder.path().join("gate"));
-        let (stopped, next) = (open().expect("a file"), open().expect("a file"));
-        let pass = Pass::through(&stopped).expect("free");
-        let refused = Pass::through_within(&next, Duration::from_millis(1)).expect_err("still kept");
-        let failure = Failure::io(Path::new("locks.db-gate"), &refused);
-        assert!(format!("{failure:?}").contains("continue it or end it"), "{failure:?}");
-        drop(pass);
-        assert!(Pass::through(&next).is_ok());
-    }
 
     #[test]
     fn a_statement_is_compiled_once_for_all_names() {

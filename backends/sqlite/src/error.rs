@@ -31,10 +31,6 @@ impl Failure {
                 (StoreErrorKind::Misconfigured, "name a file in a folder that exists")
             }
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => (StoreErrorKind::Unreachable, FULL),
-            io::ErrorKind::TimedOut => (
-                StoreErrorKind::TooSlow,
-                "find the process that was stopped in the middle of a write; continue it or end it",
-            ),
             _ => (StoreErrorKind::Unreachable, "check the disk"),
         };
         Self::new(kind, file, error.to_string(), cure)

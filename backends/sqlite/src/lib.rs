@@ -28,6 +28,7 @@
 mod database;
 mod error;
 pub mod fence;
+mod gate;
 mod path;
 mod queue;
 mod shelf;

@@ -18,7 +18,7 @@ use crate::worker::Worker;
 
 /// How long an answer may take: fifty processes that write at once, each with a commit of 100 ms, are served in half
 /// of that.
-const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// Below this a slow commit alone would eat most of the lease.
 const TTL_MIN: Duration = Duration::from_millis(100);
 

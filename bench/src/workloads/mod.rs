@@ -11,6 +11,7 @@ mod postgres;
 mod redis;
 mod script;
 mod sqlite;
+mod stampede;
 mod tickets;
 mod turns;
 mod waiting;
@@ -33,6 +34,7 @@ pub(crate) const ALL: &[Workload] = &[
     postgres::WORKLOAD,
     mysql::WORKLOAD,
     tickets::WORKLOAD,
+    stampede::WORKLOAD,
     #[cfg(feature = "coordinators")]
     coordinators::ETCD,
     #[cfg(feature = "coordinators")]

@@ -15,10 +15,10 @@ const WORD_CHARS_MAX: usize = 80;
 
 const CONFIGURATION: &str = "\
 Configuration, the first that speaks wins:
-  flags; FENCEPOST_STORE, FENCEPOST_LABEL, FENCEPOST_TTL; ./fencepost.toml;
+  flags; FENCEPOST_STORE, FENCEPOST_RECORDS, FENCEPOST_LABEL, FENCEPOST_TTL; ./fencepost.toml;
   $XDG_CONFIG_HOME/fencepost/fencepost.toml; /etc/fencepost/fencepost.toml; the default, store sqlite:.
   FENCEPOST_CONFIG or --config names one file to read instead of the three.
-  A file has the keys store, label and ttl.";
+  A file has the keys store, records, label and ttl.";
 
 const RUN_ENVIRONMENT: &str = "\
 The command finds in its environment:
@@ -47,8 +47,8 @@ const ONCE_ENVIRONMENT: &str = "\
 For a crontab line on every server: each calls it, one of them runs the command, the others exit with 0 at once. A run
 that failed is done; one whose server died is not, and whoever calls next in that window, after the lease, runs it. So
 call it more often than once per window: */5 * * * * fencepost once report --every 1d -- make-report
-A clock that is slow runs nothing twice: no window is run after a later one. The store must be one that all servers share
-and that keeps records, so redlock:// is refused.
+A clock that is slow runs nothing twice: no window is run after a later one. The store must be one that all servers share;
+redlock:// keeps no records, so --records names another for them.
 The command finds in its environment what `run` gives it, and in FENCEPOST_WINDOW the window: its name, or when it began.
 On loss, and after --at-most, its process group gets SIGTERM, and SIGKILL before the lease ends. One that was ended by a
 signal to us is not done.";
@@ -203,6 +203,10 @@ pub(crate) struct Once {
     /// Time from SIGTERM to SIGKILL on loss, taken from the end of the lease [default: a tenth of the ttl]
     #[arg(long, value_name = "D", value_parser = parse_duration, allow_hyphen_values = true)]
     pub(crate) kill_after: Option<Duration>,
+    /// Where to remember what has run, for a store that keeps no records (redlock://); all servers must name the same
+    /// [default: the store]
+    #[arg(long, value_name = "URL")]
+    pub(crate) records: Option<String>,
     /// Exit with this code if somebody else ran it, or runs it
     #[arg(short = 'E', long, value_name = "CODE", default_value_t = ExitCode::DONE.0)]
     pub(crate) conflict_exit_code: u8,
@@ -330,11 +334,14 @@ pub(crate) struct Schema {
     /// The table of the check at the resource instead of those of the store
     #[arg(long)]
     pub(crate) fence: bool,
+    /// The tables of a stock in your own database instead of those of the store
+    #[arg(long, conflicts_with = "fence")]
+    pub(crate) stock: bool,
     /// The schema of the tables; of MySQL, the database [default: that of the connection]
-    #[arg(long, value_name = "NAME", conflicts_with = "fence")]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["fence", "stock"])]
     pub(crate) schema: Option<String>,
     /// What the tables' names begin with
-    #[arg(long, value_name = "NAME", default_value = "fencepost", conflicts_with = "fence")]
+    #[arg(long, value_name = "NAME", default_value = "fencepost", conflicts_with_all = ["fence", "stock"])]
     pub(crate) tables: String,
     /// The dialect
     pub(crate) dialect: Dialect,

@@ -12,6 +12,8 @@ use crate::output::Output;
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) config: Config,
+    /// This command keeps records. Others do without the store that is configured for them.
+    pub(crate) keeps_records: bool,
     pub(crate) output: Output,
 }
 
@@ -22,7 +24,7 @@ impl Settings {
         if let Some(url) = store {
             config.store = Setting::by_flag(url, "--store");
         }
-        Ok(Self { config, output: Output { json, quiet, verbose } })
+        Ok(Self { config, keeps_records: false, output: Output { json, quiet, verbose } })
     }
 
     /// A connection to be. Says so if nobody chose where locks live, because the default protects one user only.
@@ -31,7 +33,9 @@ impl Settings {
             let scope = "no store configured: locks are for this user on this machine only; see --store";
             self.output.note(scope);
         }
-        self.config.connect()
+        let mut config = self.config.clone();
+        config.records = config.records.filter(|_| self.keeps_records);
+        config.connect()
     }
 
     pub(crate) fn open(&self) -> Result<Locks, Failure> {

@@ -59,13 +59,14 @@ pub struct Connect {
     wait: Option<Duration>,
     answer_within: Option<Duration>,
     observers: Vec<Arc<dyn Observer>>,
+    records: Option<Box<Connect>>,
     chance: Option<Chance>,
 }
 
 impl Connect {
     fn new(open: Opener) -> Self {
-        let (ttl, observers) = (Duration::from_secs(30), Vec::new());
-        Self { open, clock: None, label: None, ttl, wait: None, answer_within: None, observers, chance: None }
+        let (ttl, clock, observers, records) = (Duration::from_secs(30), None, Vec::new(), None);
+        Self { open, clock, label: None, ttl, wait: None, answer_within: None, observers, records, chance: None }
     }
 
     /// Fails when awaited: bad input that was found before there was a store to ask.
@@ -101,6 +102,12 @@ impl Connect {
     /// Is told of every event. May be called several times.
     pub fn observer(mut self, observer: impl Observer) -> Self {
         self.observers.push(Arc::new(observer));
+        self
+    }
+
+    /// Records are kept there and not where the locks are; see [`Locks::keep_records_in`]. Both are connected to.
+    pub fn keep_records_in(mut self, other: Connect) -> Self {
+        self.records = Some(Box::new(other));
         self
     }
 
@@ -140,7 +147,11 @@ impl Connect {
         };
         let quorum = Quorum::new(nodes, clock, herald, self.answer_within, chance)?;
         let defaults = Defaults { label, ttl: self.ttl, wait: self.wait };
-        Ok(Locks::new(Arc::new(quorum), defaults))
+        let locks = Locks::new(Arc::new(quorum), defaults);
+        match self.records {
+            Some(records) => Ok(locks.keep_records_in(&records.into_future().await?)),
+            None => Ok(locks),
+        }
     }
 }
 

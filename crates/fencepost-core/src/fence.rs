@@ -23,17 +23,20 @@
 //! # Ok(()) }
 //! ```
 //!
-//! [`RowLock`] is the lock for work that fits into one transaction: it needs no lease and no token.
+//! [`RowLock`] is the lock for work that fits into one transaction: it needs no lease and no token. [`StockRows`] sells so
+//! many of an item by such a lock.
 
 mod file;
 mod redis;
 mod row_lock;
 mod sql;
+mod stock_rows;
 
 pub use file::replace_file;
 pub use redis::{RedisScript, redis_hset, redis_set};
 pub use row_lock::{RowLock, RowLockError};
 pub use sql::{Bind, Column, Sql, Statement, schema, sql};
+pub use stock_rows::{InTransaction, Settled, StockRows, StockRowsError, stock_schema};
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};

@@ -33,6 +33,8 @@ pub struct Locks {
     defaults: Arc<Defaults>,
     /// Where records are kept, if elsewhere.
     records: Option<Arc<Quorum>>,
+    #[cfg(feature = "recipes")]
+    pub(crate) rebuilding: Arc<crate::recipes::Rebuilding>,
 }
 
 /// What a lock takes from its connection.
@@ -62,7 +64,13 @@ pub struct Guarantees {
 
 impl Locks {
     pub(crate) fn new(quorum: Arc<Quorum>, defaults: Defaults) -> Self {
-        Self { quorum, defaults: Arc::new(defaults), records: None }
+        Self {
+            quorum,
+            defaults: Arc::new(defaults),
+            records: None,
+            #[cfg(feature = "recipes")]
+            rebuilding: Arc::default(),
+        }
     }
 
     pub(crate) fn quorum(&self) -> &Arc<Quorum> {

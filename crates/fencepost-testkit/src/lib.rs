@@ -51,6 +51,7 @@ pub mod sql;
 pub mod sql_races;
 pub mod sql_table;
 pub mod steps;
+mod stock_rows;
 pub mod turns;
 pub mod wait;
 pub mod zookeeper;

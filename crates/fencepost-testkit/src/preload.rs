@@ -159,3 +159,25 @@ impl Default for Disk {
         Self::new()
     }
 }
+
+/// A disk that takes so long to keep what it was given.
+#[derive(Debug)]
+pub struct SlowDisk(TempDir, Duration);
+
+impl SlowDisk {
+    /// Each sync takes so long at least.
+    ///
+    /// # Panics
+    /// If there is no C compiler.
+    pub fn new(sync: Duration) -> Self {
+        let folder = TempDir::with_prefix("fencepost-slow-").expect("a temporary folder");
+        build("slow_disk", folder.path());
+        Self(folder, sync)
+    }
+
+    /// For a process that shall have it.
+    pub fn environment(&self) -> Environment {
+        let ms = PathBuf::from(self.1.as_millis().to_string());
+        vec![("LD_PRELOAD", self.0.path().join("slow_disk.so")), ("FENCEPOST_TEST_SYNC_MS", ms)]
+    }
+}

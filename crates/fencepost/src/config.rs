@@ -22,9 +22,9 @@ const FILE_NAME: &str = "fencepost.toml";
 
 /// Connects as the environment and the configuration files say, else to the embedded default.
 ///
-/// Reads, first come first served: `FENCEPOST_STORE`, `FENCEPOST_LABEL`, `FENCEPOST_TTL`; `./fencepost.toml`;
-/// `$XDG_CONFIG_HOME/fencepost/fencepost.toml`; `/etc/fencepost/fencepost.toml`. `FENCEPOST_CONFIG` names one file to
-/// read instead of the three. A bad configuration is reported when the answer is awaited.
+/// Reads, first come first served: `FENCEPOST_STORE`, `FENCEPOST_RECORDS`, `FENCEPOST_LABEL`, `FENCEPOST_TTL`;
+/// `./fencepost.toml`; `$XDG_CONFIG_HOME/fencepost/fencepost.toml`; `/etc/fencepost/fencepost.toml`. `FENCEPOST_CONFIG`
+/// names one file to read instead of the three. A bad configuration is reported when the answer is awaited.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -49,6 +49,8 @@ pub fn connect_from_config() -> Connect {
 pub struct Config {
     /// Where locks live, as a URL. It may hold a password: show [`store_redacted`](Config::store_redacted).
     pub store: Setting<String>,
+    /// Where records are kept, as a URL that may hold a password too. `None`: in the store.
+    pub records: Option<Setting<String>>,
     /// Who we are. `None`: host and process id.
     pub label: Option<Setting<String>>,
     /// The ttl of every lock that says nothing else.
@@ -122,16 +124,24 @@ impl Config {
 
     /// A connection with these settings.
     pub fn connect(&self) -> Connect {
-        let connect = connect(&self.store.value).ttl(self.ttl.value);
+        let mut locks = connect(&self.store.value).ttl(self.ttl.value);
+        if let Some(records) = &self.records {
+            locks = locks.keep_records_in(connect(&records.value));
+        }
         match &self.label {
-            Some(label) => connect.label(&label.value),
-            None => connect,
+            Some(label) => locks.label(&label.value),
+            None => locks,
         }
     }
 
     /// The store without its password.
     pub fn store_redacted(&self) -> String {
         redacted(&self.store.value)
+    }
+
+    /// Where records are kept, without the password.
+    pub fn records_redacted(&self) -> Option<String> {
+        self.records.as_ref().map(|records| redacted(&records.value))
     }
 
     fn read(environment: &dyn Fn(&str) -> Option<OsString>, file: Option<&Path>) -> Result<Self, ConfigError> {
@@ -148,7 +158,8 @@ impl Config {
             }
             None => None,
         };
-        let (mut store, mut label, mut ttl) = (variable("FENCEPOST_STORE")?, variable("FENCEPOST_LABEL")?, ttl);
+        let (mut store, mut records) = (variable("FENCEPOST_STORE")?, variable("FENCEPOST_RECORDS")?);
+        let (mut label, mut ttl) = (variable("FENCEPOST_LABEL")?, ttl);
 
         let named = file.map(Path::to_owned).or_else(|| path_in(environment, "FENCEPOST_CONFIG"));
         let files = match named {
@@ -158,12 +169,14 @@ impl Config {
         for file in files {
             let source = Source::File(file.path);
             store = store.or_else(|| file.store.map(|value| Setting { value, source: source.clone() }));
+            records = records.or_else(|| file.records.map(|value| Setting { value, source: source.clone() }));
             label = label.or_else(|| file.label.map(|value| Setting { value, source: source.clone() }));
             ttl = ttl.or_else(|| file.ttl.map(|value| Setting { value, source }));
         }
         let source = Source::Default;
         Ok(Self {
             store: store.unwrap_or(Setting { value: STORE_DEFAULT.into(), source: source.clone() }),
+            records,
             label,
             ttl: ttl.unwrap_or(Setting { value: TTL_DEFAULT, source }),
         })
@@ -197,9 +210,10 @@ mod tests {
     }
 
     #[test]
-    fn a_file_sets_store_label_and_ttl() {
-        let file = written("store = 'memory:'\nlabel = 'api-3'\nttl = '1m30s'").1.expect("a good file");
-        assert_eq!(file.store.as_deref(), Some("memory:"));
+    fn a_file_sets_store_records_label_and_ttl() {
+        let text = "store = 'redlock://a,b,c'\nrecords = 'memory:'\nlabel = 'api-3'\nttl = '1m30s'";
+        let file = written(text).1.expect("a good file");
+        assert_eq!((file.store.as_deref(), file.records.as_deref()), (Some("redlock://a,b,c"), Some("memory:")));
         assert_eq!(file.label.as_deref(), Some("api-3"));
         assert_eq!(file.ttl, Some(Duration::from_secs(90)));
         assert_eq!(written("ttl = 2.5").1.expect("a number").ttl, Some(Duration::from_millis(2500)));

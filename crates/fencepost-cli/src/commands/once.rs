@@ -28,6 +28,10 @@ pub(crate) fn once(arguments: Once, mut settings: Settings) -> Result<ExitCode, 
     checked_name(&arguments.name)?;
     checked_name(&format!("cron/{}", arguments.name))?;
     named_store(&settings)?;
+    settings.keeps_records = true;
+    if let Some(records) = &arguments.records {
+        settings.config.records = Some(Setting::by_flag(records.clone(), "--records"));
+    }
     if arguments.status {
         return status(&arguments.name, &settings);
     }
@@ -40,6 +44,7 @@ pub(crate) fn once(arguments: Once, mut settings: Settings) -> Result<ExitCode, 
     let window = every.map(Window::Every).or(window.map(Window::Named)).unwrap_or(Window::Named(String::new()));
     reported(report.as_deref(), &format!("cron/{name}"), &settings, |record| {
         let session = Session::open(&run, None, &settings, record)?;
+        with_records(&session.locks, &settings)?;
         // One time for the schedule and for what the command is told.
         let mut job = job(&session.locks, &name, window).at(SystemTime::now());
         let ttl = settings.config.ttl.value;
@@ -62,6 +67,24 @@ fn named_store(settings: &Settings) -> Result<(), Failure> {
     }
     let why = "once needs a store that all servers share: with a file per machine each of them would run the job. Name it \
                by --store, FENCEPOST_STORE or fencepost.toml, such as redis://HOST:PORT; for one machine, sqlite:PATH";
+    Err(Failure::new(ExitCode::CONFIGURATION, why))
+}
+
+/// A place that remembers what has run: without it each window would be run as often as it is asked for.
+fn with_records(locks: &Locks, settings: &Settings) -> Result<(), Failure> {
+    if locks.guarantees().records {
+        return Ok(());
+    }
+    let config = &settings.config;
+    let (place, at) = match (&config.records, config.records_redacted()) {
+        (Some(records), Some(url)) => (url, records.source.to_string()),
+        _ => (config.store_redacted(), config.store.source.to_string()),
+    };
+    let why = format!(
+        "{place} ({at}) keeps no records, and once has to remember what has run. Name a store that does, and that all \
+         servers share, by --records, FENCEPOST_RECORDS or `records` in fencepost.toml: redis://HOST:PORT, a database, \
+         etcd:// or zk://"
+    );
     Err(Failure::new(ExitCode::CONFIGURATION, why))
 }
 
@@ -165,7 +188,9 @@ struct StatusData<'a> {
 }
 
 fn status(name: &str, settings: &Settings) -> Result<ExitCode, Failure> {
-    let state = job(&settings.open()?, name, Window::Named(String::new())).inspect().block()?;
+    let locks = settings.open()?;
+    with_records(&locks, settings)?;
+    let state = job(&locks, name, Window::Named(String::new())).inspect().block()?;
     let data = StatusData {
         name,
         last_run: state.last_run.map(date),

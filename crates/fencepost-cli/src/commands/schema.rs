@@ -14,9 +14,10 @@ pub(crate) fn schema(arguments: &Schema) -> Result<ExitCode, Failure> {
         Dialect::Mysql => Sql::MySql,
         Dialect::Sqlite => Sql::Sqlite,
     };
-    let text = match arguments.fence {
-        true => fence::schema(dialect).to_owned(),
-        false => fencepost::schema(dialect, arguments.schema.as_deref(), &arguments.tables)?,
+    let text = match arguments {
+        Schema { fence: true, .. } => fence::schema(dialect).to_owned(),
+        Schema { stock: true, .. } => fence::stock_schema(dialect).to_owned(),
+        _ => fencepost::schema(dialect, arguments.schema.as_deref(), &arguments.tables)?,
     };
     let mut stdout = std::io::stdout().lock();
     stdout.write_all(text.as_bytes())?;

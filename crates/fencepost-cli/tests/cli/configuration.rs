@@ -29,6 +29,9 @@ fn the_nearer_setting_wins() {
     assert_eq!(source(&place, "ttl", &[], None), pair("1m", &user));
     let environment = Some("sqlite:environment.db");
     assert_eq!(source(&place, "store", &[], environment), pair("sqlite:environment.db", "FENCEPOST_STORE"));
+    assert_eq!(source(&place, "records", &[], environment), pair("", "default"));
+    place.write("fencepost.toml", "records = 'postgres://me:geheim@h/d'");
+    assert_eq!(source(&place, "records", &[], None), pair("postgres://…@h/d", "fencepost.toml"));
     let flags = ["--store", "sqlite:flag.db"];
     assert_eq!(source(&place, "store", &flags, environment), pair("sqlite:flag.db", "--store"));
 }

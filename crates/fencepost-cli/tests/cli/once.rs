@@ -1,9 +1,11 @@
 //! `once`: one run per window.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use fencepost_testkit::preload::Clocks;
+use fencepost_testkit::etcd::Etcd;
+use fencepost_testkit::postgres::Postgres;
+use fencepost_testkit::preload::{Clocks, SlowDisk};
 use fencepost_testkit::redis::Redis;
 use fencepost_testkit::wait;
 use nix::sys::signal::Signal;
@@ -65,19 +67,82 @@ fn a_failed_run_is_done_with_its_own_code() {
     assert_eq!((&state["outcome"], &state["error"]), (&"failed".into(), &"exit code 3".into()));
 }
 
-#[test]
-fn a_window_whose_runner_was_killed_is_run_by_another() {
+/// One server dies in the middle of the run, by `kill -9`, and another runs the window; not before the lease is over.
+fn another_runs_what_one_died_with(store: Option<&str>) {
     let place = Place::new();
+    let ttl = Duration::from_secs(4);
     let flags = ["--every", "36500d", "--ttl", "4s"];
-    let running = once(&place, &flags, &HOLD).start_until_it_says("held");
-    once(&place, &flags, &SAY).end().with_code(7);
+    let call = |command: &[&str]| match store {
+        Some(store) => once(&place, &flags, command).set("FENCEPOST_STORE", store),
+        None => once(&place, &flags, command),
+    };
+    if store.is_some_and(|store| store.starts_with("postgres:")) {
+        place.fencepost(["init", "--store", store.unwrap_or_default()]).end().with_code(0);
+    }
+    let began = Instant::now();
+    let running = call(&HOLD).start_until_it_says("held");
+    call(&SAY).end().with_code(7);
     running.signal(Signal::SIGKILL);
     running.end().with_code(-9);
-    wait::until("the lease is over", || match once(&place, &flags, &SAY).end() {
+    wait::until("the lease is over", || match call(&SAY).end() {
         done if done.code == 7 => false,
         done => done.with_code(0).stdout.starts_with("ran"),
     });
-    once(&place, &flags, &SAY).end().with_code(7);
+    assert!(began.elapsed() >= ttl, "{:?}", began.elapsed());
+    call(&SAY).end().with_code(7);
+}
+
+#[test]
+fn a_window_whose_runner_was_killed_is_run_by_another() {
+    another_runs_what_one_died_with(None);
+}
+
+#[test]
+fn a_window_whose_runner_was_killed_is_run_by_another_on_redis() {
+    let server = Redis::new().start();
+    another_runs_what_one_died_with(Some(&format!("redis://{}", server.address())));
+}
+
+#[test]
+fn a_window_whose_runner_was_killed_is_run_by_another_on_postgresql() {
+    let server = Postgres::new().start();
+    another_runs_what_one_died_with(Some(&server.url()));
+}
+
+#[test]
+fn a_window_whose_runner_was_killed_is_run_by_another_on_etcd() {
+    let server = Etcd::new().start();
+    another_runs_what_one_died_with(Some(&format!("etcd://{}", server.address())));
+}
+
+/// Nodes that vote keep no records: they decide who runs it, and another store remembers that it was run.
+#[test]
+fn nodes_that_vote_need_a_store_for_records() {
+    let (place, nodes, keeping) = (Place::new(), [(); 3].map(|()| Redis::new().start()), Redis::new().start());
+    let addresses = nodes.each_ref().map(|node| node.address().to_string());
+    let (store, records) = (format!("redlock://{}", addresses.join(",")), format!("redis://{}", keeping.address()));
+    let call = |arguments: &[&str]| place.fencepost(arguments).set("FENCEPOST_STORE", &store);
+    call(&["init"]).end().with_code(0);
+    let job = ["once", "job", "-E", "7", "--every", "36500d"];
+    let run = |flags: &[&str]| call(&[&job[..], flags, &["--"], &SAY].concat());
+    let status = ["once", "--status", "job"];
+    for refused in
+        [run(&[]), call(&status), run(&["--records", &store]), call(&status).set("FENCEPOST_RECORDS", &store)]
+    {
+        let said = refused.end().with_code(78);
+        assert!(said.stdout.is_empty() && said.stderr.contains("keeps no records"), "{said:?}");
+        assert!(said.stderr.contains("--records") && said.stderr.contains("FENCEPOST_RECORDS"), "{said:?}");
+    }
+    run(&["--records", &records]).end().with_code(0);
+    run(&["--records", &records]).end().with_code(7);
+    run(&[]).set("FENCEPOST_RECORDS", &records).end().with_code(7);
+    place.write("fencepost.toml", &format!("records = '{records}'\n"));
+    run(&[]).end().with_code(7);
+    let said = call(&status).end().with_code(0).stdout;
+    assert!(said.contains("window 1970-01-01T00:00:00Z, done"), "{said}");
+    // What keeps no records does not need them.
+    call(&["run", "x", "--", "true"]).set("FENCEPOST_RECORDS", "redis://127.0.0.1:1").end().with_code(0);
+    run(&["--records", "redis://127.0.0.1:1"]).end().with_code(69);
 }
 
 #[test]
@@ -146,6 +211,25 @@ fn bad_windows_and_names_are_refused_with_a_cure() {
         (&["once", "--status", &long], "name"),
     ] {
         place.fencepost(arguments).end().with_code(2).saying(words);
+    }
+}
+
+/// Each has a job of its own, so each writes several times; the file is not there yet, and a commit takes a while.
+#[test]
+fn fifty_processes_that_come_to_a_new_file_all_have_their_turn() {
+    let (place, disk) = (Place::new(), SlowDisk::new(Duration::from_millis(20)));
+    let all: Vec<_> = (0..50)
+        .map(|number| {
+            let name = format!("job {number}");
+            let command = ["once", &name, "-E", "7", "--every", "36500d", "--", "echo", "ran"];
+            disk.environment()
+                .into_iter()
+                .fold(place.fencepost(command), |call, (name, value)| call.set(name, value.to_str().expect("plain")))
+                .start()
+        })
+        .collect();
+    for call in all {
+        assert_eq!(call.end().with_code(0).stdout, "ran\n");
     }
 }
 

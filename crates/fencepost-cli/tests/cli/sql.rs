@@ -38,6 +38,8 @@ fn the_schema_is_printed_with_the_names_that_were_chosen() {
     for dialect in ["postgres", "mysql", "sqlite"] {
         let fence = schema(&["--fence", dialect]).with_code(0);
         assert!(fence.stdout.contains("fencepost_fence"), "{}", fence.stdout);
+        let stock = schema(&["--stock", dialect]).with_code(0);
+        assert!(stock.stdout.contains("fencepost_reservations"), "{}", stock.stdout);
     }
     schema(&["sqlite"]).with_code(2).saying("first use");
     schema(&["--tables", "", "mysql"]).with_code(2).saying("1 to 50 bytes");

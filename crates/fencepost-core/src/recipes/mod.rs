@@ -10,10 +10,12 @@ mod once_per_window;
 mod single_flight;
 mod stock;
 
+pub use crate::fence::Settled;
 pub use once_per_key::{Once, OnceError, OncePerKey};
 pub use once_per_window::{OncePerWindow, Ran, Window, WindowState};
+pub(crate) use single_flight::Rebuilding;
 pub use single_flight::{Boxed, SingleFlight, Values};
-pub use stock::{Reservation, Settled, Stock};
+pub use stock::{Reservation, Stock};
 
 use std::time::Duration;
 

@@ -1,8 +1,9 @@
 //! Single flight: many read a value, one rebuilds it.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
@@ -10,13 +11,18 @@ use serde::de::DeserializeOwned;
 
 use super::WAIT;
 use super::noted::{Noted, bytes_of, checked_span, invalid, not_begun, not_sealed, unrecorded, value_of};
-use crate::error::{RunError, StoreError};
+use crate::clock::Moment;
+use crate::error::{AcquireError, RunError, StoreError, StoreErrorKind};
 use crate::guard::Guard;
 use crate::lock::{Lock, working};
 use crate::locks::Locks;
 
 /// How long a value is fresh unless told.
 const FRESH_FOR: Duration = Duration::from_secs(60);
+
+/// Whoever was told that somebody rebuilds a value believes it for so long, and serves the old one without asking for the
+/// lock again: a stampede costs the store one read per reader. If the rebuilder died it is found out so much later.
+const BELIEVED_FOR: Duration = Duration::from_millis(100);
 
 /// A future that a [`Values`] answers with.
 pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
@@ -49,6 +55,23 @@ pub struct SingleFlight {
     fresh: Duration,
     stale: Duration,
     values: Option<Arc<dyn Values>>,
+}
+
+/// What is being rebuilt by others, as this connection was told, and until when that is believed.
+#[derive(Debug, Default)]
+pub(crate) struct Rebuilding(Mutex<HashMap<String, Moment>>);
+
+impl Rebuilding {
+    fn note(&self, name: &str, now: Moment) {
+        let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        noted.retain(|_, until| *until > now);
+        noted.insert(name.to_owned(), now.plus(BELIEVED_FOR));
+    }
+
+    fn is_noted(&self, name: &str, now: Moment) -> bool {
+        let noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        noted.get(name).is_some_and(|until| *until > now)
+    }
 }
 
 /// A value, and how fresh it is.
@@ -116,6 +139,9 @@ impl SingleFlight {
         loop {
             let old = match self.read(&noted).await.map_err(not_begun)? {
                 Found::Fresh(value) => return Ok(value),
+                Found::Stale(value) if self.locks.rebuilding.is_noted(&self.name, self.locks.now()) => {
+                    return Ok(value);
+                }
                 Found::Stale(value) => Some(value),
                 Found::None => None,
             };
@@ -132,18 +158,25 @@ impl SingleFlight {
                 return rebuilt;
             }
             match old {
-                Some(stale) => return Ok(stale),
+                Some(stale) => {
+                    self.locks.rebuilding.note(&self.name, self.locks.now());
+                    return Ok(stale);
+                }
                 None => Self::await_rebuilder(&lock, left).await?,
             }
             waited = true;
         }
     }
 
-    /// Waits as a reader: when the rebuilder is done, or gone, all who wait are let in at once.
+    /// Waits as a reader: when the rebuilder is done, or gone, all who wait are let in at once. Where a lock has no readers
+    /// the caller stands in line at once, and they come in one after the other.
     async fn await_rebuilder<E>(lock: &Lock, left: Duration) -> Result<(), RunError<E>> {
         let reading = lock.clone().shared().wait_at_most(left);
-        let guard = reading.acquire().await.map_err(RunError::Acquire)?;
-        let _ = guard.release().await;
+        match reading.acquire().await {
+            Ok(guard) => drop(guard.release().await),
+            Err(AcquireError::Store(error)) if error.kind == StoreErrorKind::Unsupported => {}
+            Err(error) => return Err(RunError::Acquire(error)),
+        }
         Ok(())
     }
 

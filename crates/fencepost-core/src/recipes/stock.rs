@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::WAIT;
 use super::noted::{Noted, refused};
 use crate::error::{AcquireError, Invalid, StoreError, StoreErrorKind};
-use crate::fence::FenceError;
+use crate::fence::{FenceError, Settled};
 use crate::guard::Guard;
 use crate::locks::Locks;
 
@@ -29,7 +29,7 @@ const RESERVATIONS_MAX: usize = 5_000;
 /// tells none (etcd).
 ///
 /// Not for thousands of sales a second: they come one after the other. A database's own rows do more, see
-/// [`RowLock`](crate::fence::RowLock). The lock and the record are named
+/// [`StockRows`](crate::fence::StockRows). The lock and the record are named
 /// `stock/ITEM`, so an item has 249 bytes at most.
 #[derive(Clone, Debug)]
 pub struct Stock {
@@ -49,18 +49,6 @@ pub struct Reservation {
     pub count: u32,
     /// When it returns to stock.
     pub expires_in: Duration,
-}
-
-/// How a reservation ended, whoever ended it first.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Settled {
-    /// Sold.
-    Confirmed,
-    /// Back in stock.
-    Cancelled,
-    /// Back in stock: nobody confirmed it in time, or it was never made.
-    Expired,
 }
 
 /// What is noted of a stock. Times count from when it was written.

@@ -10,16 +10,21 @@ use crate::wait;
 
 const LONG: Duration = Duration::from_secs(3600);
 
-/// Where records are kept: here, or else in memory, after the store has said that it keeps none.
-fn with_records(locks: Locks) -> Locks {
-    if locks.guarantees().records {
-        return locks;
-    }
-    let refused = locks.records().read("x").block().expect_err("no records here");
+/// A store that keeps none says so, and what to do.
+pub(super) fn refuses(locks: &Locks, name: &str) {
+    let refused = locks.records().read(name).block().expect_err("no records here");
     assert!(
         refused.kind == StoreErrorKind::Unsupported && refused.to_string().contains("keep_records_in"),
         "{refused}"
     );
+}
+
+/// Where records are kept: here, or else in memory, after the store has said that it keeps none.
+pub(super) fn with_records(locks: Locks) -> Locks {
+    if locks.guarantees().records {
+        return locks;
+    }
+    refuses(&locks, "x");
     let memory = fencepost_core::store::connect(|at| Ok(vec![fencepost_core::store::Memory::new(at.clock)]));
     let locks = locks.keep_records_in(&memory.block().expect("memory"));
     assert!(locks.guarantees().records);

@@ -7,10 +7,10 @@ use std::sync::{Barrier, Mutex};
 use std::time::Duration;
 
 use fencepost_core::fence::FenceError;
-use fencepost_core::{Blocking, Boxed, RunError, Values};
+use fencepost_core::{Blocking, Boxed, Locks, RunError, Values};
 use fencepost_testkit::poll;
 
-use crate::{Gate, HOUR, SECOND, TTL, World, memory};
+use crate::{Gate, HOUR, MS, SECOND, TTL, World, memory};
 
 #[test]
 fn of_many_readers_one_rebuilds_and_each_failure_is_its_own_callers() {
@@ -110,4 +110,26 @@ fn values_may_live_elsewhere() {
     assert_eq!(cache().get(async || -> Result<u8, &str> { panic!("fresh") }).block().expect("fresh"), 1);
     world.clock.turn(2 * SECOND);
     assert_eq!(cache().get(async || Ok::<_, &str>(2)).block().expect("rebuilt"), 2);
+}
+
+#[test]
+fn who_was_told_that_one_rebuilds_serves_the_old_value_and_asks_again_in_a_moment() {
+    let (world, gate) = (World::of(1), Gate::default());
+    let cache = |locks: &Locks| locks.single_flight("k").fresh_for(60 * SECOND).stale_for(30 * SECOND);
+    let (rebuilder, reader) = (cache(&world.locks()), cache(&world.locks()));
+    assert_eq!(rebuilder.get(async || Ok::<_, &str>(1)).block().expect("built"), 1);
+    world.clock.turn(60 * SECOND);
+    let mut dying = Box::pin(rebuilder.get(async || {
+        gate.pass().await;
+        Ok::<_, &str>(2)
+    }));
+    assert!(poll::once(dying.as_mut()).is_none());
+    let unused = async || -> Result<u8, &str> { panic!("it rebuilt") };
+    assert_eq!(reader.get(unused).block().expect("stale"), 1);
+    // Nobody rebuilds now, and the reader does not know.
+    drop(dying);
+    world.clock.turn(99 * MS);
+    assert_eq!(reader.get(unused).block().expect("stale"), 1);
+    world.clock.turn(MS);
+    assert_eq!(reader.get(async || Ok::<_, &str>(3)).block().expect("rebuilt"), 3);
 }

@@ -17,6 +17,7 @@ pub(super) struct File {
     #[serde(skip)]
     pub(super) path: PathBuf,
     pub(super) store: Option<String>,
+    pub(super) records: Option<String>,
     pub(super) label: Option<String>,
     #[serde(default, deserialize_with = "ttl")]
     pub(super) ttl: Option<Duration>,
