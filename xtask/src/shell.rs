@@ -13,6 +13,10 @@ pub(crate) fn root() -> PathBuf {
 pub(crate) fn command(program: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.args(arguments).current_dir(root());
+    if std::env::var_os("CI").is_some() {
+        // What is built once is not built in steps, which takes longer and three times the disk.
+        command.env("CARGO_INCREMENTAL", "0");
+    }
     command
 }
 

@@ -1,7 +1,7 @@
 //! What becomes of a claim on one name: settings, owner, the wait, the lease.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use fencepost_core::store::{ActorId, InLine, LockName, OnBehalf, Owner};
 use fencepost_core::{Actor, FencingToken, Grant, Guard, Invalid, Lease, Lock, SharedToken, Single};
@@ -16,6 +16,8 @@ use crate::witness::Hold;
 
 /// A lease that says nothing else.
 pub(crate) const TTL_MS: u64 = 30_000;
+/// Clocks may be wrong by so much, whoever minted a token.
+const AHEAD_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 /// Settings that all kinds have.
@@ -125,6 +127,16 @@ pub(crate) fn read_owner(owner: &str) -> Result<Owner, Problem> {
 
 pub(crate) fn read_token(field: &'static str, token: &str) -> Result<FencingToken, Problem> {
     Ok(token.parse().map_err(|_| Invalid::new(field, token, "use the digits of a token"))?)
+}
+
+/// A token that somebody says was granted, and that steps write down. One from far ahead of the clock was not: it would
+/// bring a lock near the last token there is.
+pub(crate) fn read_granted(field: &'static str, token: &str) -> Result<FencingToken, Problem> {
+    let read = read_token(field, token)?;
+    if read > FencingToken::at(SystemTime::now() + AHEAD_MAX) {
+        return Err(Invalid::new(field, token, "send the token that was granted").into());
+    }
+    Ok(read)
 }
 
 /// A claim that is ready to be pursued.
@@ -254,6 +266,20 @@ impl Wanted {
         match self {
             Self::Writer(pursuit) => pursuit.lease(told, hand_over_is_full).await,
             Self::Reader(pursuit) => pursuit.lease(told, hand_over_is_full).await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_that_no_clock_can_have_minted_is_refused() {
+        let now = FencingToken::at(SystemTime::now());
+        assert_eq!(read_granted("token", &now.to_string()).ok(), Some(now));
+        for token in [FencingToken::at(SystemTime::now() + AHEAD_MAX * 2), FencingToken::MAX] {
+            assert!(read_granted("token", &token.to_string()).is_err(), "{token}");
         }
     }
 }

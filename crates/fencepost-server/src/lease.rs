@@ -8,7 +8,7 @@ use fencepost_core::{FencingToken, Lease, ReleaseOutcome, SharedToken, Single};
 use crate::access::Caller;
 use crate::app::App;
 use crate::audit::boot_ns;
-use crate::claim::{TTL_MS, read_owner, read_token};
+use crate::claim::{TTL_MS, read_granted, read_owner};
 use crate::problem::Problem;
 use crate::wire::{self, Mode};
 use crate::witness::Hold;
@@ -34,7 +34,7 @@ impl Returned {
             Some(token) => {
                 let digits = token.strip_prefix('r');
                 let mode = lease.mode.unwrap_or(if digits.is_some() { Mode::Shared } else { Mode::Exclusive });
-                (read_token("token", digits.unwrap_or(token))?, mode)
+                (read_granted("token", digits.unwrap_or(token))?, mode)
             }
             None => Self::find(app, &name, lease.mode).await?,
         };

@@ -14,7 +14,7 @@ use crate::access::Caller;
 use crate::app::App;
 use crate::auth::Verb;
 use crate::body::Body;
-use crate::claim::{TTL_MS, Terms, new_owner, part_owner, read_owner, read_token, whole};
+use crate::claim::{TTL_MS, Terms, new_owner, part_owner, read_granted, read_owner, whole};
 use crate::lease::Returned;
 use crate::problem::{Problem, ProblemBody};
 use crate::wire;
@@ -116,7 +116,7 @@ fn returned(app: &App, caller: &Caller, lease: &wire::BatchLease) -> Result<Vec<
     let each = lease.tokens.iter().map(|(name, token)| {
         let name = caller.may(Verb::Acquire, name)?;
         let owner = part_owner(owner, &name);
-        Ok(Returned::of(caller, name, owner, read_token("tokens", token)?, ttl, delay))
+        Ok(Returned::of(caller, name, owner, read_granted("tokens", token)?, ttl, delay))
     });
     each.collect()
 }

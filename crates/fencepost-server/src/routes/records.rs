@@ -12,7 +12,7 @@ use fencepost_core::{Invalid, Record};
 use crate::access::{Acquire, Allowed, Observe};
 use crate::app::App;
 use crate::body::{Body, LargeBody};
-use crate::claim::read_token;
+use crate::claim::read_granted;
 use crate::problem::{Problem, ProblemBody};
 use crate::wire;
 
@@ -51,7 +51,7 @@ pub(crate) async fn seal(
     Allowed { name, .. }: Allowed<Acquire>,
     Body(wire::Seal { token }): Body<wire::Seal>,
 ) -> Result<Json<wire::Record>, Problem> {
-    let token = read_token("token", &token)?;
+    let token = read_granted("token", &token)?;
     Ok(answer(app.locks.records().seal(name.as_str(), token).await?))
 }
 
@@ -65,7 +65,7 @@ pub(crate) async fn put(
     Allowed { name, .. }: Allowed<Acquire>,
     LargeBody(wire::Put { token, value, keep_ms }): LargeBody<wire::Put>,
 ) -> Result<Json<wire::Done>, Problem> {
-    let token = read_token("token", &token)?;
+    let token = read_granted("token", &token)?;
     let value = STANDARD.decode(value).map_err(|_| Invalid::new("value", "(hidden)", "encode it as base64"))?;
     if value.len() > VALUE_MAX {
         return Err(

@@ -11,7 +11,7 @@ use fencepost_core::store::{LockName, OnBehalf, permit_name};
 use crate::access::{Acquire, Allowed, Caller};
 use crate::app::App;
 use crate::body::Body;
-use crate::claim::{TTL_MS, Terms, new_owner, part_owner, read_owner, read_token, whole};
+use crate::claim::{TTL_MS, Terms, new_owner, part_owner, read_granted, read_owner, whole};
 use crate::lease::Returned;
 use crate::problem::{Problem, ProblemBody};
 use crate::wire;
@@ -123,7 +123,7 @@ fn returned(app: &App, caller: &Caller, name: &LockName, lease: &wire::PermitsLe
     let each = lease.permits.iter().map(|permit| {
         let slot = permit_name(name.as_str(), permit.slot)?;
         let owner = part_owner(owner, &slot);
-        Ok(Returned::of(caller, slot, owner, read_token("token", &permit.token)?, ttl, delay))
+        Ok(Returned::of(caller, slot, owner, read_granted("token", &permit.token)?, ttl, delay))
     });
     each.collect()
 }
