@@ -57,13 +57,15 @@ impl Drop for Pass<'_> {
 }
 
 /// Who has waited for longer looks more often, so that it is unlikely to be passed by again and again where many wait. The
-/// gate itself knows no order.
+/// gate itself knows no order. Never so often that fifty who wait take the processor from the one who writes.
 fn pause_max(waited: Duration) -> Duration {
     let micros = match waited.as_millis() {
         ..100 => 1000,
-        100..500 => 4000,
-        500..1500 => 1000,
-        _ => 250,
+        100..1000 => 16_000,
+        1000..2000 => 8000,
+        2000..3000 => 4000,
+        3000..4000 => 2000,
+        _ => 1000,
     };
     Duration::from_micros(micros)
 }

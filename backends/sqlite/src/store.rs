@@ -16,8 +16,8 @@ use crate::path;
 use crate::queue::{Job, Queue};
 use crate::worker::Worker;
 
-/// How long an answer may take: fifty processes that write at once, each with a commit of 100 ms, are served in half
-/// of that.
+/// How long an answer may take: in one round, fifty processes with a commit of 100 ms each take half of that. The gate knows no
+/// order, so some wait for several rounds.
 pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// Below this a slow commit alone would eat most of the lease.
 const TTL_MIN: Duration = Duration::from_millis(100);
