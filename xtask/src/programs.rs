@@ -13,7 +13,7 @@ use serde::Deserialize;
 use crate::shell;
 
 /// How many run at a time. They share two cores with the servers that they start.
-const AT_ONCE: usize = 3;
+const AT_ONCE: usize = 2;
 
 /// No program needs so long: one that does hangs, and the others' results shall still be seen.
 const LIMIT: Duration = Duration::from_secs(20 * 60);

@@ -77,8 +77,9 @@ fn a_held_lock_is_not_obtained() {
     let place = Place::new();
     let holder = place.run(&["a"], &HOLD).start_until_it_says("held");
     place.run(&["-n", "a"], &["true"]).end().with_code(75).saying("held by");
-    place.run(&["-w", "50ms", "a"], &["true"]).end().with_code(75).saying("waited");
-    place.run(&["-w", "0.05", "-E", "3", "a"], &["true"]).end().with_code(3);
+    // Long enough for a busy disk to say that somebody has it: without that answer it is "too slow".
+    place.run(&["-w", "2s", "a"], &["true"]).end().with_code(75).saying("waited");
+    place.run(&["-w", "2.5", "-E", "3", "a"], &["true"]).end().with_code(3);
     let quiet = place.run(&["-q", "-n", "a"], &["true"]).end().with_code(75);
     assert_eq!(quiet.stderr, "");
     place.run(&["-n", "b"], &["true"]).end().with_code(0);

@@ -29,7 +29,7 @@ pub mod yielding;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use fencepost_core::{AcquireError, Blocking, Connect, Event, EventKind, Feed, Grant, Lock, Locks, LossReason};
+use fencepost_core::{AcquireError, Blocking, Connect, Event, EventKind, Feed, Grant, Lock, Locks, LossReason, Lost};
 
 use crate::wait::PATIENCE;
 
@@ -73,6 +73,14 @@ pub fn wait_for(feed: &mut Feed<Event>, name: &str, wanted: impl Fn(&EventKind) 
         let is_cut_off = event.name == name && event.kind == EventKind::Lost(LossReason::Unreachable);
         assert!(!is_cut_off, "{name:?} was lost, reason: Unreachable");
     }
+}
+
+/// That a hold ended for one of these reasons. What it was else is said whole, for whoever looks for it.
+///
+/// # Panics
+/// If it ended for another.
+pub fn is_lost_by(lost: &Lost, reasons: &[LossReason]) {
+    assert!(reasons.contains(&lost.reason), "{lost:?}, and not by any of {reasons:?}");
 }
 
 /// Waits for a lock that somebody else has: not for longer than told, not for shorter, and it says who.

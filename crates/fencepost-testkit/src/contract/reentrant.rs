@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fencepost_core::{AcquireError, Actor, Blocking, EventKind, LossReason, ReleaseOutcome};
 
-use super::{Subject, long_ttl, short_ttl, wait_for};
+use super::{Subject, is_lost_by, long_ttl, short_ttl, wait_for};
 
 /// And others wait until its last hold is released.
 pub fn an_actor_enters_its_lock_again_and_frees_it_with_the_last_release(subject: &impl Subject) {
@@ -72,8 +72,7 @@ pub fn a_lost_lease_is_lost_for_every_hold_of_the_actor(subject: &impl Subject) 
     let token = outer.token();
     operator.force_release("x", "a test").block().expect("an answer").expect("somebody had it");
     for hold in [&outer, &inner] {
-        let reason = hold.lost().block().reason;
-        assert!(matches!(reason, LossReason::Revoked | LossReason::Expired), "{reason:?}");
+        is_lost_by(&hold.lost().block(), &[LossReason::Revoked, LossReason::Expired]);
     }
     assert!(matches!(inner.release().block().expect("an answer"), ReleaseOutcome::NotHeld(Some(_))));
     let again = lock.wait_at_most(Duration::from_secs(60)).acquire().block().expect("free again");

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use fencepost_core::{Blocking, EventKind, LossReason, RenewError};
 
-use super::{Subject, long_ttl, short_ttl, wait_for};
+use super::{Subject, is_lost_by, long_ttl, short_ttl, wait_for};
 
 /// Five renewals are more than one ttl.
 pub fn the_watchdog_keeps_a_lock_for_longer_than_its_ttl(subject: &impl Subject) {
@@ -43,7 +43,7 @@ pub fn without_renewal_loss_is_told_before_the_next_owner_has_it(subject: &impl 
     let next = second.lock("x").wait_forever().acquire().block().expect("free after the ttl");
     assert!(!guard.is_held(), "two holders");
     assert!(guard.remaining().is_zero());
-    assert_eq!(guard.lost().block().reason, LossReason::Expired);
+    is_lost_by(&guard.lost().block(), &[LossReason::Expired]);
     assert_eq!(guard.ensure_held().expect_err("lost").name, "x");
     drop(next);
 }
@@ -52,10 +52,10 @@ pub fn without_renewal_loss_is_told_before_the_next_owner_has_it(subject: &impl 
 pub fn a_lost_guard_stays_lost(subject: &impl Subject) {
     let locks = subject.locks("one");
     let guard = locks.lock("x").ttl(short_ttl(&locks)).manual_renewal().acquire().block().expect("free");
-    let reason = guard.lost().block().reason;
-    assert_eq!(reason, LossReason::Expired);
+    let told = guard.lost().block();
+    is_lost_by(&told, &[LossReason::Expired]);
     match guard.renew().block() {
-        Err(RenewError::Lost(lost)) => assert_eq!(lost.reason, reason),
+        Err(RenewError::Lost(lost)) => assert_eq!(lost, told),
         other => panic!("{other:?}"),
     }
     assert!(!guard.is_held());
@@ -66,5 +66,5 @@ pub fn the_hold_limit_ends_a_hold(subject: &impl Subject) {
     let locks = subject.locks("one");
     let ttl = short_ttl(&locks) * 3;
     let guard = locks.lock("x").ttl(ttl).max_hold(ttl).acquire().block().expect("free");
-    assert_eq!(guard.lost().block().reason, LossReason::HoldLimit);
+    is_lost_by(&guard.lost().block(), &[LossReason::HoldLimit]);
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fencepost_core::{AcquireError, Actor, Blocking, EventKind, Locks, LossReason, ReleaseOutcome};
 
-use super::{Subject, ends_as_busy, long_ttl, short_ttl, wait_for};
+use super::{Subject, ends_as_busy, is_lost_by, long_ttl, short_ttl, wait_for};
 
 /// Each is a lock of its own, which others meet by its own name.
 pub fn all_names_are_held_each_under_its_own_token(subject: &impl Subject) {
@@ -135,8 +135,7 @@ pub fn one_lost_name_of_several_is_a_loss(subject: &impl Subject) {
     let (locks, operator) = (subject.locks("one"), subject.locks("operator"));
     let all = locks.all_of(["a", "b"]).ttl(short_ttl(&locks)).acquire().block().expect("free");
     operator.force_release("b", "a test").block().expect("an answer").expect("somebody had it");
-    let lost = all.lost().block();
-    assert!(matches!(lost.reason, LossReason::Revoked | LossReason::Expired), "{lost:?}");
+    is_lost_by(&all.lost().block(), &[LossReason::Revoked, LossReason::Expired]);
     assert!(!all.is_held() && all.remaining().is_zero());
     drop(all);
     assert_eq!(locks.shutdown(Duration::from_secs(60)).block(), Vec::<String>::new());
