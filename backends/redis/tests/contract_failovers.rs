@@ -25,6 +25,8 @@ const WORKERS: usize = 8;
 const TRIES: usize = 8;
 /// The attempt of a promise that was kept already: left out once there were enough failovers.
 const ONCE_MORE: usize = 0;
+/// The promise that is about the order of waiters alone.
+const IN_ORDER: &str = "waiting::waiters_are_served_in_order_of_arrival";
 /// A lease outlives a failover, which takes up to a few seconds.
 const SHORTEST_LEASE: Duration = Duration::from_secs(4);
 
@@ -76,7 +78,10 @@ impl<S: Subject> Trial<S> {
                     self.kept.fetch_add(1, Ordering::SeqCst);
                     self.open.lock().expect("no panic").push_back(((name, promise), ONCE_MORE));
                 }
-                Err(panic) if was_unreachable(name, &*panic, seen) && attempt < TRIES => {
+                Err(panic)
+                    if (was_unreachable(name, &*panic, seen) || self.lost_its_line(name, before))
+                        && attempt < TRIES =>
+                {
                     self.interrupted.fetch_add(1, Ordering::SeqCst);
                     let begun = self.failovers.load(Ordering::SeqCst);
                     until("the failover is over", || self.ended.load(Ordering::SeqCst) >= begun);
@@ -88,6 +93,15 @@ impl<S: Subject> Trial<S> {
                 }
             }
         }
+    }
+}
+
+impl<S> Trial<S> {
+    /// Whether a failover may have changed the order of a line: places that it outlasted are taken anew, and whoever comes
+    /// back first to a lock that is free by then has it.
+    fn lost_its_line(&self, promise: &str, begun: usize) -> bool {
+        let began_within = begun > self.ended.load(Ordering::SeqCst);
+        promise == IN_ORDER && (began_within || self.failovers.load(Ordering::SeqCst) > begun)
     }
 }
 

@@ -44,22 +44,28 @@ pub fn a_leader_stops_before_the_next_one_starts_and_campaigns_again(subject: &i
     // Nobody renews: it will be lost. A busy machine runs whoever has to stop within the margin.
     let ttl = short_ttl(&one).max(Duration::from_secs(2));
     let first = one.election("x").ttl(ttl).loss_margin(ttl / 2).manual_renewal();
-    let (started, stopped, turns) = (AtomicBool::new(false), AtomicBool::new(false), AtomicU32::new(0));
+    let [started, stopped, second_led] = [const { AtomicBool::new(false) }; 3];
+    let turns = AtomicU32::new(0);
     thread::scope(|scope| {
         let leads = scope.spawn(|| {
             let work = async |leadership: &fencepost_core::Leadership| {
-                if turns.fetch_add(1, Ordering::SeqCst) > 0 {
+                turns.fetch_add(1, Ordering::SeqCst);
+                if second_led.load(Ordering::SeqCst) {
                     return Ok::<FencingToken, Infallible>(leadership.term());
                 }
+                stopped.store(false, Ordering::SeqCst);
                 let _stops = Stops(&stopped);
                 started.store(true, Ordering::SeqCst);
                 pending().await
             };
             first.lead(work).block().expect("it ends by itself")
         });
+        // Also if something fails here: the first shall not campaign for ever.
+        let _ended = Stops(&second_led);
         until("the first leads", || started.load(Ordering::SeqCst));
         let second = two.election("x").ttl(long_ttl(&two)).campaign().block().expect("in the end");
         assert!(stopped.load(Ordering::SeqCst), "two lead at once");
+        second_led.store(true, Ordering::SeqCst);
         wait_for(&mut events, "x", |kind| matches!(kind, EventKind::Acquired { .. }));
         let term = second.term();
         second.resign().block().expect("an answer");
