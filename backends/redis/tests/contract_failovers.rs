@@ -1,7 +1,8 @@
 //! The contract while masters change, ten times in a row.
 //!
 //! A promise may be told that the store cannot be reached: that is an honest answer in the middle of a failover, and the
-//! promise is put to the test again. Any other failure is one.
+//! promise is put to the test again. So it is where a failover came in its way and may have changed what it looks at, unless
+//! it is about exclusion or tokens. Any other failure is one.
 
 mod fleets;
 
@@ -25,8 +26,8 @@ const WORKERS: usize = 8;
 const TRIES: usize = 8;
 /// The attempt of a promise that was kept already: left out once there were enough failovers.
 const ONCE_MORE: usize = 0;
-/// Words in the names of promises about the order of a line.
-const OF_LINES: [&str; 2] = ["in_order_of_arrival", "in_line"];
+/// Promises that hold in the middle of a failover, too.
+const NEVER_EXCUSED: [&str; 2] = ["exclusion::", "fencing::"];
 /// A lease outlives a failover, which takes up to a few seconds.
 const SHORTEST_LEASE: Duration = Duration::from_secs(4);
 
@@ -79,7 +80,7 @@ impl<S: Subject> Trial<S> {
                     self.open.lock().expect("no panic").push_back(((name, promise), ONCE_MORE));
                 }
                 Err(panic)
-                    if (was_unreachable(name, &*panic, seen) || self.lost_its_line(name, before))
+                    if (was_unreachable(name, &*panic, seen) || self.was_in_the_way(name, before))
                         && attempt < TRIES =>
                 {
                     self.interrupted.fetch_add(1, Ordering::SeqCst);
@@ -97,12 +98,12 @@ impl<S: Subject> Trial<S> {
 }
 
 impl<S> Trial<S> {
-    /// Whether a failover may have changed the order of a line: places that it outlasted are taken anew, and whoever comes
-    /// back first to a lock that is free by then has it.
-    fn lost_its_line(&self, promise: &str, begun: usize) -> bool {
+    /// Whether a failover came in the way of something that it may change: it loses what was not copied yet, and outlasts
+    /// places in line. Exclusion and the order of tokens have no such excuse.
+    fn was_in_the_way(&self, promise: &str, begun: usize) -> bool {
         let began_within = begun > self.ended.load(Ordering::SeqCst);
-        OF_LINES.iter().any(|words| promise.contains(words))
-            && (began_within || self.failovers.load(Ordering::SeqCst) > begun)
+        let is_excused = !NEVER_EXCUSED.iter().any(|group| promise.starts_with(group));
+        is_excused && (began_within || self.failovers.load(Ordering::SeqCst) > begun)
     }
 }
 
