@@ -120,6 +120,11 @@ impl<G: Grant> Lock<G> {
         self.ttl
     }
 
+    /// Its label.
+    pub fn label_shown(&self) -> &str {
+        &self.label
+    }
+
     /// Its name. Whoever asks on behalf of others may name a part of a semaphore: theirs is the semaphore.
     pub(crate) fn checked_name(&self) -> Result<LockName, Invalid> {
         if self.behalf.is_some() { LockName::new(&self.name) } else { LockName::of_user(&self.name) }
@@ -272,6 +277,29 @@ mod tests {
             drop(waits);
             assert_eq!(seen(&locks, "a"), (1, left));
         }
+    }
+
+    #[test]
+    fn a_release_takes_along_who_waits_here_for_its_whole_ttl() {
+        let locks = memory();
+        let lock = locks.lock("a").manual_renewal().wait_forever();
+        let held = lock.clone().acquire().block().expect("free").leak();
+        let waits =
+            |number: u8| lock.clone().on_behalf(OnBehalf::default().owner(move |_| Owner::from_bytes([number; 20])));
+        let (first, second) = (waits(1), waits(2));
+        let (mut first, mut second) = (Box::pin(first.acquire()), Box::pin(second.acquire()));
+        let mut context = std::task::Context::from_waker(Waker::noop());
+        assert!(first.as_mut().poll(&mut context).is_pending() && second.as_mut().poll(&mut context).is_pending());
+        assert_eq!(locks.release_lease(&held).block().expect("an answer"), ReleaseOutcome::Freed);
+        let Poll::Ready(Ok(guard)) = first.as_mut().poll(&mut context) else { panic!("it was the first in line") };
+        // Handed over by its place in line alone, it would have three seconds.
+        assert!(guard.remaining() > Duration::from_secs(20), "{:?}", guard.remaining());
+        assert!(guard.token() > held.token() && second.as_mut().poll(&mut context).is_pending());
+        assert_eq!(seen(&locks, "a"), (1, 1));
+        // Who gives up is not taken along.
+        drop(second);
+        assert_eq!(guard.release().block().expect("an answer"), ReleaseOutcome::Freed);
+        assert_eq!(seen(&locks, "a"), (0, 0));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::quorum::{Chance, Quorum};
 use crate::store::Store;
 
 type Boxed<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
-type Opener = Box<dyn FnOnce(Opening) -> Boxed<Vec<Arc<dyn Store>>> + Send>;
+type Opener = Box<dyn FnOnce(Opening) -> Boxed<Members> + Send>;
 
 /// What a store is told when it is opened.
 #[derive(Clone, Debug)]
@@ -25,22 +25,46 @@ pub struct Opening {
     pub clock: Clock,
 }
 
+/// The stores of a connection, and who of them has to agree.
+#[allow(missing_debug_implementations, reason = "stores are opaque")]
+pub struct Members {
+    pub(crate) nodes: Vec<Arc<dyn Store>>,
+    /// The nodes of each set by their numbers; nothing: all are one set.
+    pub(crate) sets: Vec<Vec<usize>>,
+}
+
+impl Members {
+    /// Of each of these sets of nodes a majority has to agree: one set takes the place of another, and until nobody
+    /// goes by the old one alone any more, both count. Nodes are named by their place in `nodes`.
+    pub fn in_sets(nodes: Vec<Arc<dyn Store>>, sets: Vec<Vec<usize>>) -> Self {
+        Self { nodes, sets }
+    }
+}
+
+/// One store, or several of which a majority has to agree.
+impl From<Vec<Arc<dyn Store>>> for Members {
+    fn from(nodes: Vec<Arc<dyn Store>>) -> Self {
+        Self { nodes, sets: Vec::new() }
+    }
+}
+
 /// Connects through a store, or through several that vote.
 pub fn connect<S: Store>(open: impl FnOnce(Opening) -> Result<Vec<S>, StoreError> + Send + 'static) -> Connect {
     Connect::new(Box::new(|opening| {
-        let stores =
-            open(opening).map(|stores| stores.into_iter().map(|store| Arc::new(store) as Arc<dyn Store>).collect());
-        Box::pin(ready(stores))
+        let shared = |stores: Vec<S>| stores.into_iter().map(|store| Arc::new(store) as Arc<dyn Store>).collect();
+        let stores: Result<Vec<Arc<dyn Store>>, _> = open(opening).map(shared);
+        Box::pin(ready(stores.map(Members::from)))
     }))
 }
 
 /// The same, for stores that take their time to open.
-pub fn connect_async(
-    open: impl FnOnce(Opening) -> Pin<Box<dyn Future<Output = Result<Vec<Arc<dyn Store>>, StoreError>> + Send>>
-    + Send
-    + 'static,
+pub fn connect_async<M: Into<Members> + 'static>(
+    open: impl FnOnce(Opening) -> Pin<Box<dyn Future<Output = Result<M, StoreError>> + Send>> + Send + 'static,
 ) -> Connect {
-    Connect::new(Box::new(open))
+    Connect::new(Box::new(|opening| {
+        let opened = open(opening);
+        Box::pin(async move { opened.await.map(Into::into) })
+    }))
 }
 
 /// A connection to be: set what you like, then `.await` it (or `.block()`).
@@ -137,7 +161,7 @@ impl Connect {
         let label = checked_label(&self.label.unwrap_or_else(default_label));
         let label = label.map_err(|invalid| wrong(invalid.to_string()))?;
         let herald = Herald::new(clock.clone(), self.observers);
-        let nodes = (self.open)(Opening { clock: clock.clone() }).await?;
+        let members = (self.open)(Opening { clock: clock.clone() }).await?;
         let chance = match self.chance {
             Some(chance) => chance,
             None => Chance::system().map_err(|error| {
@@ -145,7 +169,7 @@ impl Connect {
                 StoreError::new(StoreErrorKind::Unexpected, "connect", message)
             })?,
         };
-        let quorum = Quorum::new(nodes, clock, herald, self.answer_within, chance)?;
+        let quorum = Quorum::new(members, clock, herald, self.answer_within, chance)?;
         let defaults = Defaults { label, ttl: self.ttl, wait: self.wait };
         let locks = Locks::new(Arc::new(quorum), defaults);
         match self.records {

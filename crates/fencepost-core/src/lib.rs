@@ -10,6 +10,7 @@
 //! - [`Election`], [`Leadership`]: the same for leaders;
 //! - [`fence`]: the check at the resource;
 //! - [`Records`]: what is remembered beside locks, and `recipes`: the jobs that need that;
+//! - [`doctor`]: what a deployment is examined for;
 //! - `clock`: time, real and virtual.
 
 mod actor;
@@ -19,6 +20,7 @@ mod blocking;
 mod clock;
 mod connect;
 mod deadlock;
+pub mod doctor;
 mod election;
 mod error;
 mod event;
@@ -58,8 +60,8 @@ pub use lock::Lock;
 pub use locks::{Guarantees, Locks};
 #[cfg(feature = "recipes")]
 pub use recipes::{
-    Boxed, Once, OnceError, OncePerKey, OncePerWindow, Ran, Reservation, Settled, SingleFlight, Stock, Values, Window,
-    WindowState,
+    Boxed, Finished, Once, OnceError, OncePerKey, OncePerWindow, Ran, Reservation, Settled, SingleFlight, Stock,
+    Values, Window, WindowState,
 };
 pub use records::{Record, Records};
 pub use state::{Holder, LockState, Waiter, YieldRequest};

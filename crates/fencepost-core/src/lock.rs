@@ -41,7 +41,7 @@ pub struct Lock<G: Grant = FencingToken> {
     /// Of several names: all of them, to be shown.
     pub(crate) name: String,
     pub(crate) wanted: G::Wanted,
-    label: String,
+    pub(crate) label: String,
     pub(crate) ttl: Duration,
     wait: Wait,
     unfair: bool,

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use chain::{Broken, Chain, Head};
-pub use judge::{Report, check};
+pub use judge::{Report, check, check_files};
 
 /// What was done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]

@@ -6,9 +6,11 @@
 //!
 //! - [`fenced`]: the votes of one lock: rules R1 to R6.
 //! - [`queue`]: the line and its hand-over: rules (a) to (d).
+//! - [`sets`]: one set of nodes takes the place of another.
 
 pub mod fenced;
 pub mod queue;
+pub mod sets;
 
 use std::cell::Cell;
 use std::fmt::Debug;

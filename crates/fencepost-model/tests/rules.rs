@@ -2,6 +2,7 @@
 
 use fencepost_model::fenced::{self, Fenced};
 use fencepost_model::queue::{self, Queue};
+use fencepost_model::sets::{self, Sets};
 use fencepost_model::{Search, System, search};
 
 /// More steps than any search of the tests takes to its end.
@@ -72,6 +73,29 @@ fn without_any_rule_of_the_votes_something_goes_wrong() {
     breaks("R5, no lower bound", &without(|rules| rules.floor = false, memory), order);
     breaks("R5, no upper bound", &without(|rules| rules.ceiling = false, memory), order);
     breaks("R6, the fence ends with the grant", &without(|rules| rules.fence_stays = false, Fenced::ORDER), "token");
+}
+
+#[test]
+fn with_all_rules_one_set_takes_the_place_of_another() {
+    holds("two sets, good memories", &Sets::CHANGE);
+    holds("two sets, nodes forget one after the other", &Sets { forgets: 2, ..Sets::CHANGE });
+}
+
+#[test]
+fn without_any_rule_of_the_change_two_hold() {
+    let without = |change: fn(&mut sets::Rules), forgets| {
+        let mut system = Sets { forgets, ..Sets::CHANGE };
+        change(&mut system.rules);
+        system
+    };
+    let two = "two holders";
+    breaks("a majority of all nodes instead of both sets", &without(|rules| rules.both = false, 0), two);
+    breaks("nodes take clients of any set", &without(|rules| rules.signs = false, 0), two);
+    let early = without(|rules| (rules.closes, rules.everywhere) = (false, false), 0);
+    breaks("the new set votes before the old one is closed", &early, two);
+    breaks("the old set is closed on a majority only", &without(|rules| rules.everywhere = false, 1), two);
+    breaks("old leases are not waited for", &without(|rules| rules.waits = false, 0), two);
+    breaks("whoever asks lets a node in that forgot", &without(|rules| rules.vouches = false, 2), two);
 }
 
 #[test]

@@ -135,6 +135,7 @@ impl Store for Wire {
             mints: self.mints,
             queues: true,
             tells: false,
+            relays: true,
             together: self.together,
             records: false,
             survives_restart: false,

@@ -3,6 +3,7 @@
 //! This is Redlock's decision, and with one node it is every other store's too. Two winners' majorities share a node;
 //! that node accepts rising tokens only. So the tokens of two winners differ, and the later one's is higher.
 
+use super::electorate::Electorate;
 use crate::token::FencingToken;
 
 /// What one node said in this round.
@@ -46,16 +47,13 @@ pub(crate) enum Verdict {
 #[derive(Clone, Debug)]
 pub(crate) struct Ballot {
     votes: Vec<Vote>,
+    electorate: Electorate,
 }
 
 impl Ballot {
-    pub(crate) fn open(nodes: usize) -> Self {
-        Self { votes: vec![Vote::Pending; nodes] }
-    }
-
-    /// The smallest majority.
-    pub(crate) fn need(nodes: usize) -> usize {
-        nodes / 2 + 1
+    /// For so many nodes, of whom these have to agree.
+    pub(crate) fn open(nodes: usize, electorate: Electorate) -> Self {
+        Self { votes: vec![Vote::Pending; nodes], electorate }
     }
 
     pub(crate) fn record(&mut self, node: usize, vote: Vote) {
@@ -90,36 +88,32 @@ impl Ballot {
     }
 
     pub(crate) fn verdict(&self) -> Verdict {
-        let need = Self::need(self.votes.len());
-        let count = |wanted: fn(&Vote) -> bool| self.votes.iter().filter(|vote| wanted(vote)).count();
-        let same = |token| self.granted().filter(|(_, other)| *other == token).count();
-        if let Some((_, token)) = self.granted().find(|(_, token)| same(*token) >= need) {
+        let elects = |counts: &dyn Fn(Vote) -> bool| self.electorate.elects(|node| counts(self.votes[node]));
+        let is_mine = |vote: Vote| matches!(vote, Vote::Granted(_) | Vote::Void(_));
+        let may_be_mine = |vote: Vote| is_mine(vote) || matches!(vote, Vote::Stale(_));
+        if let Some((_, token)) = self.granted().find(|(_, token)| elects(&|vote| vote == Vote::Granted(*token))) {
             return Verdict::Won(token);
         }
-        let mine = self.mine().count();
-        if mine >= need {
+        if elects(&is_mine) {
             return Verdict::Unify;
         }
-        if self.votes.len() - count(|vote| *vote == Vote::Failed) < need {
+        if !elects(&|vote| vote != Vote::Failed) {
             return Verdict::NoQuorum;
         }
-        let pending = count(|vote| *vote == Vote::Pending);
-        let mut floors: Vec<FencingToken> = self
-            .votes
-            .iter()
-            .filter_map(|vote| match vote {
-                Vote::Stale(floor) => Some(*floor),
-                _ => None,
-            })
-            .collect();
-        if pending > 0 && mine + floors.len() + pending >= need {
+        let undecided = self.pending().next().is_some();
+        if undecided && elects(&|vote| may_be_mine(vote) || vote == Vote::Pending) {
             return Verdict::Open;
         }
-        if mine + floors.len() >= need {
-            floors.sort_unstable();
-            return Verdict::Raise(floors[need - mine - 1]);
+        // Whatever is mine is content with any token: it is replaced.
+        let floor = self.electorate.contents(|node| match self.votes[node] {
+            Vote::Stale(floor) => Some(Some(floor)),
+            vote => is_mine(vote).then_some(None),
+        });
+        match floor.flatten() {
+            Some(floor) => Verdict::Raise(floor),
+            None if self.mine().next().is_some() => Verdict::Yield,
+            None => Verdict::Refused,
         }
-        if mine > 0 { Verdict::Yield } else { Verdict::Refused }
     }
 }
 
@@ -132,7 +126,7 @@ mod tests {
     }
 
     fn ballot(votes: &[Vote]) -> Ballot {
-        Ballot { votes: votes.to_vec() }
+        Ballot { votes: votes.to_vec(), electorate: Electorate::of(votes.len()) }
     }
 
     #[test]
@@ -141,7 +135,7 @@ mod tests {
         assert_eq!(ballot(&[Vote::Refused]).verdict(), Verdict::Refused);
         assert_eq!(ballot(&[Vote::Stale(token(10))]).verdict(), Verdict::Raise(token(10)));
         assert_eq!(ballot(&[Vote::Failed]).verdict(), Verdict::NoQuorum);
-        assert_eq!(Ballot::open(1).verdict(), Verdict::Open);
+        assert_eq!(Ballot::open(1, Electorate::of(1)).verdict(), Verdict::Open);
     }
 
     #[test]
@@ -156,6 +150,19 @@ mod tests {
     fn the_raise_goes_to_the_mth_smallest_so_that_one_poisoned_node_is_ignored() {
         let floors = [5, 900, 6, 7, 8].map(|floor| Vote::Stale(token(floor)));
         assert_eq!(ballot(&floors).verdict(), Verdict::Raise(token(7)));
+    }
+
+    #[test]
+    fn two_sets_of_nodes_have_to_agree() {
+        use Vote::{Failed, Granted, Pending, Refused, Stale};
+        let sets = || Electorate::of_sets(4, vec![vec![0, 1, 2], vec![0, 1, 3]]).expect("sets");
+        let verdict = |votes: [Vote; 4]| Ballot { votes: votes.to_vec(), electorate: sets() }.verdict();
+        let mine = Granted(token(3));
+        assert_eq!(verdict([mine, mine, Pending, Pending]), Verdict::Won(token(3)));
+        assert_eq!(verdict([mine, Refused, mine, Pending]), Verdict::Open);
+        assert_eq!(verdict([mine, Refused, mine, Refused]), Verdict::Yield);
+        assert_eq!(verdict([mine, Failed, Pending, Failed]), Verdict::NoQuorum);
+        assert_eq!(verdict([mine, Refused, Stale(token(9)), Stale(token(7))]), Verdict::Raise(token(9)));
     }
 
     #[test]
@@ -192,7 +199,7 @@ mod tests {
     }
 
     fn check(votes: &[Vote]) {
-        let need = Ballot::need(votes.len());
+        let need = votes.len() / 2 + 1;
         let count = |wanted: &dyn Fn(&Vote) -> bool| votes.iter().filter(|vote| wanted(vote)).count();
         let of = |number| count(&|vote| *vote == Vote::Granted(token(number)));
         let pending = count(&|vote| *vote == Vote::Pending);

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use super::farewell::Relay;
 use super::hold::{Hold, Upkeep};
+use super::line::Line;
 use super::pursuit::Pursuit;
 use super::terms::Terms;
 use super::{Effect, Quorum, Requests, Scene};
@@ -23,6 +24,9 @@ use life::{Life, Phase};
 
 /// The token of a hold, and what each node said of it.
 pub(crate) type Won = (FencingToken, Vec<(Duration, Vote)>);
+
+/// What somebody else sends for a claim: as it is now, and as which attempt.
+type Carried = (Arc<Claim>, u32);
 
 /// The life of one claim. Shared by the future or guard that uses it, the stores' answers and the clock.
 pub(crate) struct Course {
@@ -91,8 +95,8 @@ impl Course {
     /// Starts what was only enrolled.
     pub(crate) fn begin(self: &Arc<Self>) {
         self.tell(EventKind::Asked);
-        let first = self.claim.place().is_none() || self.terms.direct || self.quorum.line.enter(self);
-        self.push(if first { Input::Begin } else { Input::Tick });
+        let contends = self.claim.place().is_none() || self.own_line().enter(self) || self.terms.direct;
+        self.push(if contends { Input::Begin } else { Input::Tick });
     }
 
     /// Takes over a lease that is said to be there: it is to be renewed or released. `None`: shutting down.
@@ -128,7 +132,7 @@ impl Course {
             listening: Vec::new(),
             alarm: None,
             wakers: Vec::new(),
-            in_line: claim.place().is_some() && !terms.direct,
+            in_line: claim.place().is_some(),
         };
         quorum.enrol(|id| {
             let (inbox, state) = (Mutex::default(), Mutex::new(state));
@@ -238,7 +242,7 @@ impl Course {
             }
         }
         // After the release was sent, so that the next claim of this process finds the lock free.
-        let next = left_line.then(|| self.quorum.line.leave(self)).flatten();
+        let next = left_line.then(|| self.own_line().leave(self)).flatten().filter(|_| !self.terms.direct);
         if done {
             self.quorum.strike_off(self.id);
         }
@@ -249,11 +253,16 @@ impl Course {
         next
     }
 
+    /// The process's own, or the list of guests.
+    fn own_line(&self) -> &Line {
+        if self.terms.direct { &self.quorum.guests } else { &self.quorum.line }
+    }
+
     /// From here on another claim of this process may contend.
     fn has_left_line(&self, state: &State) -> bool {
         match &state.life.phase {
             Phase::Lined | Phase::Pursuing(_) => false,
-            Phase::Held(hold) => hold.is_shared(&self.claim) || hold.lost.is_some(),
+            Phase::Held(hold) => self.terms.direct || hold.is_shared(&self.claim) || hold.lost.is_some(),
             Phase::Leaving(_) | Phase::Done(_) => true,
         }
     }
@@ -272,23 +281,46 @@ impl Course {
             Phase::Held(hold) if hold.lost.is_none() && !hold.is_shared(&self.claim) => hold.raise(),
             _ => return None,
         };
-        let next = self.quorum.line.after(self)?;
         let pass = self.quorum.proposal(Some(raise));
-        // The store was there for us.
-        let (claim, attempt) = next.begin_carried(now, pass, true)?;
+        let (next, (claim, attempt)) = match self.quorum.line.after(self) {
+            // The store was there for us.
+            Some(next) => next.begin_carried(now, pass, true).map(|carried| (next, carried))?,
+            None => self.take_guest(now, pass)?,
+        };
         let then = Then { claim, attempt };
         self.successor.set((Arc::downgrade(&next), attempt)).ok()?;
         Some(Relay { then, pass, request: None })
     }
 
+    /// Somebody who waits here for another: what it is handed over would be its place's lease, this is its whole ttl. Nodes
+    /// that vote have lines that differ, and would have to be asked alike.
+    fn take_guest(&self, now: Moment, pass: Proposal) -> Option<(Arc<Self>, Carried)> {
+        if self.quorum.nodes.len() > 1 || !self.quorum.abilities.relays {
+            return None;
+        }
+        let guests = self.quorum.guests.first_few(&self.claim.name).into_iter();
+        guests.filter_map(|guest| guest.be_carried(now, pass).map(|carried| (guest, carried))).next()
+    }
+
+    /// Asks once more by a step that somebody else sends. `None`: it does not rest in line.
+    fn be_carried(self: &Arc<Self>, now: Moment, token: Proposal) -> Option<Carried> {
+        let mut guard = self.state();
+        let state = &mut *guard;
+        let Phase::Pursuing(pursuit) = &mut state.life.phase else { return None };
+        if !pursuit.rests_in_line() || self.terms.patience.is_over(now) {
+            return None;
+        }
+        let (quorum, claim) = (&*self.quorum, &state.claim);
+        let mut effects = Vec::new();
+        let mut scene = Scene { quorum, claim, now, requests: &mut state.requests, effects: &mut effects };
+        let attempt = pursuit.begin_carried(&mut scene, token, true);
+        self.set_alarm(state);
+        Some((state.claim.clone(), attempt))
+    }
+
     /// Starts to acquire by a step that somebody else sends: with this claim, as this attempt. `None`: it does not wait
     /// for its turn any more.
-    pub(super) fn begin_carried(
-        self: &Arc<Self>,
-        now: Moment,
-        token: Proposal,
-        known: bool,
-    ) -> Option<(Arc<Claim>, u32)> {
+    pub(super) fn begin_carried(self: &Arc<Self>, now: Moment, token: Proposal, known: bool) -> Option<Carried> {
         // Before any node can push.
         let listening = self.listen();
         let mut guard = self.state();
@@ -301,7 +333,7 @@ impl Course {
         let (quorum, claim) = (&*self.quorum, &state.claim);
         let mut effects = Vec::new();
         let mut scene = Scene { quorum, claim, now, requests: &mut state.requests, effects: &mut effects };
-        let mut pursuit = Pursuit::new(scene.nodes(), self.terms.patience, self.terms.margin);
+        let mut pursuit = Pursuit::new(&scene, self.terms.patience, self.terms.margin);
         let attempt = pursuit.begin_carried(&mut scene, token, known);
         state.life.phase = Phase::Pursuing(pursuit);
         self.set_alarm(state);

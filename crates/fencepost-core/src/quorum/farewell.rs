@@ -209,9 +209,9 @@ impl Farewell {
     }
 
     fn judge(&mut self, scene: &mut Scene<'_>) {
-        let answered = self.nodes.iter().filter(|node| matches!(node, Node::Answered { .. })).count();
-        let asked = self.nodes.iter().filter(|node| !matches!(node, Node::Clean)).count();
-        if answered >= scene.need().min(asked) && !matches!(self.verdict, Some(Ok(_))) {
+        let answered = |node: usize| matches!(self.nodes[node], Node::Answered { .. });
+        let asked = |node: usize| !matches!(self.nodes[node], Node::Clean);
+        if scene.electorate().is_done(asked, answered) && !matches!(self.verdict, Some(Ok(_))) {
             let freed = self.nodes.iter().any(|node| matches!(node, Node::Answered { freed: true }));
             let outcome = match self.lost {
                 None if freed => ReleaseOutcome::Freed,
@@ -223,8 +223,8 @@ impl Farewell {
             }
             return;
         }
-        let failed = self.nodes.iter().filter(|node| matches!(node, Node::Owed { trouble: Some(_), .. })).count();
-        if failed > scene.nodes() - scene.need() && self.verdict.is_none() {
+        let failed = |node: usize| matches!(self.nodes[node], Node::Owed { trouble: Some(_), .. });
+        if scene.electorate().is_blocked_by(failed) && self.verdict.is_none() {
             self.verdict = Some(Err(self.failure(scene)));
         }
     }

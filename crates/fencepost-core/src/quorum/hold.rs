@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Scene, majority_until, margin_of};
+use super::{Scene, margin_of};
 use crate::actor::{Actor, Holding};
 use crate::clock::Moment;
 use crate::error::{self, LossReason, StoreError, StoreErrorKind};
@@ -99,7 +99,7 @@ impl Hold {
         upkeep: &Upkeep,
     ) -> Self {
         let nodes: Vec<Node> = nodes.into_iter().map(|(until, void)| Node { until, void }).collect();
-        let until = majority_until(nodes.iter().filter_map(|node| node.until).collect(), scene.need());
+        let until = scene.electorate().reached(|node| nodes[node].until);
         let valid_until = until.expect("BUG: a majority vouches for a hold");
         // A hand-over is shorter than a ttl: then the first renewal is due at once.
         let full = valid_until.since(scene.now) > scene.claim.ttl - scene.claim.ttl / 10;
@@ -250,8 +250,7 @@ impl Hold {
             let until = valid_until(sent, scene.claim.ttl);
             self.nodes[node].until = self.nodes[node].until.max(Some(until));
             // Also by an answer that comes after its round: it is dated from its own request.
-            let each = self.nodes.iter().filter_map(|node| node.until).collect();
-            let majority = majority_until(each, scene.need());
+            let majority = scene.electorate().reached(|node| self.nodes[node].until);
             self.valid_until = majority.map_or(self.valid_until, |until| until.max(self.valid_until));
         }
         if let Ok(Answer::KeptAndAsked(request)) = &answer {
@@ -277,18 +276,17 @@ impl Hold {
 
     fn judge(&mut self, scene: &mut Scene<'_>) {
         let Some(round) = &self.round else { return };
-        let (need, all) = (scene.need(), scene.nodes());
         let started = scene.sent_at(round.request).unwrap_or(scene.now);
         let fresh = valid_until(started, scene.claim.ttl);
         let telling = self.heard().is_some_and(|heard| heard != Heard::Yes);
         // Whoever vouches by an older request has not heard of a downgrade.
         let heard = |vote: &Option<_>| !telling || matches!(vote, Some(Ok(Answer::Kept | Answer::KeptAndAsked(_))));
-        let each = self.nodes.iter().zip(&round.votes);
-        let kept = each.filter(|(node, vote)| node.until.is_some_and(|until| until >= fresh) && heard(vote)).count();
-        let gone = round.votes.iter().flatten().filter(|vote| matches!(vote, Ok(Answer::Lost(_)))).count();
-        if kept >= need {
+        let keeps =
+            |node: usize| self.nodes[node].until.is_some_and(|until| until >= fresh) && heard(&round.votes[node]);
+        let gone = |node: usize| matches!(round.votes[node], Some(Ok(Answer::Lost(_))));
+        if scene.electorate().elects(keeps) {
             self.end_round(scene, true);
-        } else if gone > all - need {
+        } else if scene.electorate().is_blocked_by(gone) {
             let loss = why_gone(&round.votes);
             self.lose(scene, loss);
         } else if round.votes.iter().all(Option::is_some) {

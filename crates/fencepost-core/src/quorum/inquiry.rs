@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::Quorum;
-use super::ballot::Ballot;
+use super::electorate::Electorate;
 use crate::clock::{Alarm, Moment};
 use crate::error::{NodeVote, StoreError, StoreErrorKind, Vote};
 use crate::kinds::{Boxed, all};
@@ -25,6 +25,7 @@ struct Inquiry {
 }
 
 struct Heard {
+    electorate: Electorate,
     answers: Vec<Option<Result<Answer, Trouble>>>,
     /// Nobody is waited for any longer.
     over: bool,
@@ -38,7 +39,7 @@ impl Inquiry {
 
     /// A majority answered, or nobody else can.
     fn poll_majority(&self, context: &Context<'_>) -> Poll<()> {
-        self.poll(context, |heard| heard.good().count() >= Ballot::need(heard.answers.len()))
+        self.poll(context, |heard| heard.electorate.elects(|node| heard.good(node).is_some()))
     }
 
     /// A majority says the same, or nobody else can.
@@ -57,15 +58,20 @@ impl Inquiry {
 }
 
 impl Heard {
-    fn good(&self) -> impl Iterator<Item = &Answer> {
-        self.answers.iter().flatten().filter_map(|answer| answer.as_ref().ok())
+    /// Of so many nodes.
+    fn nothing(nodes: usize, electorate: Electorate) -> Self {
+        Self { electorate, answers: vec![None; nodes], over: false, waker: None }
+    }
+
+    fn good(&self, node: usize) -> Option<&Answer> {
+        self.answers[node].as_ref()?.as_ref().ok()
     }
 
     /// What a majority says alike is so, whatever the rest will say.
     fn agrees(&self) -> bool {
-        let gists: Vec<_> = self.good().map(gist).collect();
-        let need = Ballot::need(self.answers.len());
-        gists.iter().any(|gist| gists.iter().filter(|other| *other == gist).count() >= need)
+        let gists: Vec<_> = (0..self.answers.len()).map(|node| self.good(node).map(gist)).collect();
+        let mut said = gists.iter().filter(|gist| gist.is_some());
+        said.any(|gist| self.electorate.elects(|node| gists[node] == *gist))
     }
 }
 
@@ -121,8 +127,8 @@ impl Quorum {
         within: Duration,
     ) -> Result<LockState, StoreError> {
         let answers = self.ask("inspect", within, |_| Step::Inspect { name: name.clone() }).await?;
-        let states = answers.into_iter().filter_map(|answer| match answer {
-            Answer::State(state) => Some(state),
+        let states = answers.into_iter().filter_map(|(node, answer)| match answer {
+            Answer::State(state) => Some((node, state)),
             _ => None,
         });
         Ok(self.merged(name.as_str(), states.collect()))
@@ -138,20 +144,21 @@ impl Quorum {
     ) -> Result<(Vec<LockState>, bool), StoreError> {
         let step = |_| Step::List { prefix: prefix.clone(), after: after.clone(), limit, contended };
         let answers = self.ask("list", self.patient(), step).await?;
-        let pages: Vec<Vec<LockState>> = answers
+        let pages: Vec<(usize, Vec<LockState>)> = answers
             .into_iter()
-            .filter_map(|answer| match answer {
-                Answer::States(states) => Some(states),
+            .filter_map(|(node, answer)| match answer {
+                Answer::States(states) => Some((node, states)),
                 _ => None,
             })
             .collect();
         // Beyond the last name of a full page a node may know locks that it had no room to say.
-        let full = pages.iter().filter(|page| page.len() >= limit as usize);
-        let horizon = full.filter_map(|page| page.last()).map(|state| state.name.clone()).min();
-        let mut by_name: BTreeMap<String, Vec<LockState>> = BTreeMap::new();
-        for state in pages.into_iter().flatten() {
+        let full = pages.iter().filter(|(_, page)| page.len() >= limit as usize);
+        let horizon = full.filter_map(|(_, page)| page.last()).map(|state| state.name.clone()).min();
+        let mut by_name: BTreeMap<String, Vec<(usize, LockState)>> = BTreeMap::new();
+        let each = pages.into_iter().flat_map(|(node, page)| page.into_iter().map(move |state| (node, state)));
+        for (node, state) in each {
             if horizon.as_ref().is_none_or(|horizon| state.name <= *horizon) {
-                by_name.entry(state.name.clone()).or_default().push(state);
+                by_name.entry(state.name.clone()).or_default().push((node, state));
             }
         }
         let states = by_name.into_iter().map(|(name, states)| self.merged(&name, states)).collect();
@@ -161,15 +168,15 @@ impl Quorum {
     /// Throws out whoever holds the lock. Answers who that was.
     pub(crate) async fn evict(self: &Arc<Self>, name: LockName) -> Result<Option<Holder>, StoreError> {
         let seen = self.ask("force_release", self.patient(), |_| Step::Inspect { name: name.clone() }).await?;
-        let last = seen.iter().filter_map(|answer| match answer {
+        let last = seen.iter().filter_map(|(_, answer)| match answer {
             Answer::State(state) => state.last_token,
             _ => None,
         });
         // Above every node's, not only above a majority's: the holder's renewal must not re-create the grant anywhere.
         let above = self.proposal(last.max());
         let answers = self.ask("force_release", self.patient(), |_| Step::Evict { name: name.clone(), above }).await?;
-        let states = answers.into_iter().filter_map(|answer| match answer {
-            Answer::Evicted(holders) => Some(LockState { holders, ..LockState::free(name.as_str()) }),
+        let states = answers.into_iter().filter_map(|(node, answer)| match answer {
+            Answer::Evicted(holders) => Some((node, LockState { holders, ..LockState::free(name.as_str()) })),
             _ => None,
         });
         Ok(self.merged(name.as_str(), states.collect()).holders.into_iter().next())
@@ -189,8 +196,8 @@ impl Quorum {
         let request = Arc::new(request);
         let step = |_| Step::Ask { name: name.clone(), request: request.clone() };
         let answers = self.ask("ask_to_yield", self.patient(), step).await?;
-        let states = answers.into_iter().filter_map(|answer| match answer {
-            Answer::Asked(holders) => Some(LockState { holders, ..LockState::free(name.as_str()) }),
+        let states = answers.into_iter().filter_map(|(node, answer)| match answer {
+            Answer::Asked(holders) => Some((node, LockState { holders, ..LockState::free(name.as_str()) })),
             _ => None,
         });
         Ok(self.merged(name.as_str(), states.collect()).holders.into_iter().next())
@@ -210,7 +217,7 @@ impl Quorum {
             return Err(StoreError::new(StoreErrorKind::Unsupported, operation, message));
         }
         let mut answers = self.ask(operation, self.patient(), |_| step.clone()).await?;
-        answers.pop().ok_or_else(|| StoreError::no_answer(operation))
+        answers.pop().map(|(_, answer)| answer).ok_or_else(|| StoreError::no_answer(operation))
     }
 
     /// How each node is: what it says when it is asked for something small, and how fast.
@@ -219,7 +226,7 @@ impl Quorum {
             let ask = async move {
                 let started = self.clock.now();
                 let deadline = started.plus(self.patient());
-                let heard = Heard { answers: vec![None], over: false, waker: None };
+                let heard = Heard::nothing(1, Electorate::of(1));
                 let inquiry = Arc::new(Inquiry { heard: Mutex::new(heard) });
                 let target: Arc<dyn Alarm> = inquiry.clone();
                 let alarm = self.clock.alarm(deadline, Arc::downgrade(&target));
@@ -247,10 +254,10 @@ impl Quorum {
         operation: &'static str,
         within: Duration,
         step: impl Fn(usize) -> Step,
-    ) -> Result<Vec<Answer>, StoreError> {
+    ) -> Result<Vec<(usize, Answer)>, StoreError> {
         let started = self.clock.now();
         let deadline = started.plus(within);
-        let heard = Heard { answers: vec![None; self.nodes.len()], over: false, waker: None };
+        let heard = Heard::nothing(self.nodes.len(), self.electorate.clone());
         let inquiry = Arc::new(Inquiry { heard: Mutex::new(heard) });
         let target: Arc<dyn Alarm> = inquiry.clone();
         let alarm = self.clock.alarm(deadline, Arc::downgrade(&target));
@@ -271,17 +278,17 @@ impl Quorum {
         operation: &'static str,
         started: Moment,
         answers: Vec<Option<Result<Answer, Trouble>>>,
-    ) -> Result<Vec<Answer>, StoreError> {
+    ) -> Result<Vec<(usize, Answer)>, StoreError> {
         let latency = self.clock.now().since(started);
         let (mut good, mut bad) = (Vec::new(), Vec::new());
         for (node, answer) in answers.into_iter().enumerate() {
             match answer {
-                Some(Ok(answer)) => good.push(answer),
+                Some(Ok(answer)) => good.push((node, answer)),
                 Some(Err(trouble)) => bad.push((node, latency, trouble)),
                 None => bad.push((node, latency, Trouble::new(StoreErrorKind::TooSlow, "no answer in time"))),
             }
         }
-        if good.len() < Ballot::need(self.nodes.len()) {
+        if !self.electorate.elects(|node| good.iter().any(|(other, _)| *other == node)) {
             return Err(self.error(operation, bad));
         }
         Ok(good)
@@ -289,43 +296,44 @@ impl Quorum {
 
     /// One picture from several: a holder is whom a majority names, or may name once all have answered. So is the last
     /// token: what only a minority accepted was never granted, an attempt that failed left it there.
-    fn merged(&self, name: &str, states: Vec<LockState>) -> LockState {
-        let silent = self.nodes.len() - states.len().min(self.nodes.len());
-        let need = Ballot::need(self.nodes.len()).saturating_sub(silent).max(1);
+    fn merged(&self, name: &str, states: Vec<(usize, LockState)>) -> LockState {
         let mut merged = LockState::free(name);
-        let mut votes: Vec<(Holder, usize)> = Vec::new();
-        let mut last: Vec<Option<FencingToken>> = states.iter().map(|state| state.last_token).collect();
-        last.sort_unstable();
-        merged.last_token = last.into_iter().nth_back(need - 1).flatten();
-        for state in states {
+        let mut votes: Vec<(Holder, Vec<usize>)> = Vec::new();
+        let of = |node: usize| states.iter().find(|(other, _)| *other == node).map(|(_, state)| state);
+        merged.last_token = self.electorate.may_be_reached(|node| of(node).map(|state| state.last_token)).flatten();
+        let spoke: Vec<usize> = states.iter().map(|(node, _)| *node).collect();
+        for (node, state) in states {
             if state.waiters.len() > merged.waiters.len() {
                 merged.waiters = state.waiters;
             }
             for holder in state.holders {
                 match votes.iter_mut().find(|(other, _)| other.token == holder.token && other.label == holder.label) {
-                    Some((other, count)) => {
+                    Some((other, named_by)) => {
                         // A node that missed a downgrade still names a writer.
                         other.shared |= holder.shared;
-                        *count += 1;
+                        named_by.push(node);
                     }
-                    None => votes.push((holder, 1)),
+                    None => votes.push((holder, vec![node])),
                 }
             }
         }
         // Whom most nodes name comes first, and of several the newest.
-        votes.sort_by_key(|(holder, count)| std::cmp::Reverse((*count, holder.token)));
+        votes.sort_by_key(|(holder, named_by)| std::cmp::Reverse((named_by.len(), holder.token)));
         // A writer may have another token on a node that missed a round of its acquisition: it is one holder all the same.
-        let mut holders: Vec<(Holder, usize)> = Vec::new();
-        for (holder, count) in votes {
+        let mut holders: Vec<(Holder, Vec<usize>)> = Vec::new();
+        for (holder, named_by) in votes {
             let is_same = |other: &Holder| {
                 !holder.shared && !other.shared && (&other.label, other.actor) == (&holder.label, holder.actor)
             };
             match holders.iter_mut().find(|(other, _)| is_same(other)) {
-                Some((_, total)) => *total += count,
-                None => holders.push((holder, count)),
+                Some((_, all)) => all.extend(named_by),
+                None => holders.push((holder, named_by)),
             }
         }
-        merged.holders = holders.into_iter().filter(|(_, count)| *count >= need).map(|(holder, _)| holder).collect();
+        let may_hold =
+            |named_by: &[usize]| self.electorate.elects_one(|node| named_by.contains(&node) || !spoke.contains(&node));
+        let holders = holders.into_iter().filter(|(_, named_by)| may_hold(named_by));
+        merged.holders = holders.map(|(holder, _)| holder).collect();
         merged
     }
 }

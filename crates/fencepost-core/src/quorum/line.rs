@@ -2,6 +2,9 @@
 //!
 //! The others cost the store nothing. A claim keeps the ticket of its arrival and goes with the release of the one
 //! before it, so the order over all processes stays.
+//!
+//! Claims for others stand in a second line of this kind, their *guest list*: each contends by itself, and the list only
+//! tells whom a release may take along.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,6 +12,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::course::Course;
 use crate::name::LockName;
 use crate::state::Holder;
+
+/// The first guest is nearly always at rest: no need to look at all.
+const FEW: usize = 4;
 
 #[derive(Default)]
 pub(super) struct Line {
@@ -43,6 +49,11 @@ impl Line {
         let line = lines.get(&first.claim.name)?;
         line.front().filter(|front| front.id == first.id)?;
         line.get(1).cloned()
+    }
+
+    /// The first few, for whoever does not mind which.
+    pub(super) fn first_few(&self, name: &LockName) -> Vec<Arc<Course>> {
+        self.lines().get(name).map(|line| line.iter().take(FEW).cloned().collect()).unwrap_or_default()
     }
 
     /// Who contends in the store.

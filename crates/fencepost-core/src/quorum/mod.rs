@@ -1,6 +1,6 @@
 //! The engine: drives one store or several independent ones through the same code.
 //!
-//! Reading order: [`ballot`] counts votes; [`pursuit`] gets a lock, [`hold`] keeps it, [`farewell`] gives it up: three
+//! Reading order: [`electorate`] says who has to agree, [`ballot`] counts votes; [`pursuit`] gets a lock, [`hold`] keeps it, [`farewell`] gives it up: three
 //! state machines that decide and do nothing themselves; [`course`] runs them, from the first request of a claim to its
 //! last; [`line`] lets one claim per lock and process contend; [`together`] begins several claims by one step; [`stays`]
 //! knows what each actor has; [`inquiry`] asks all nodes one question; [`circles`] looks for deadlocks.
@@ -13,6 +13,7 @@ mod ballot;
 mod chance;
 mod circles;
 mod course;
+mod electorate;
 mod farewell;
 mod hold;
 mod inquiry;
@@ -31,12 +32,13 @@ use crate::error::{NodeVote, StoreError, StoreErrorKind, Vote};
 use crate::event::{EventKind, Herald};
 use crate::name::Owner;
 use crate::store::table::WINDOW;
-use crate::store::{Abilities, Answer, Claim, Proposal, Step, Store, Trouble};
+use crate::store::{Abilities, Answer, Claim, Members, Proposal, Step, Store, Trouble};
 use crate::token::FencingToken;
 
 pub(crate) use chance::Chance;
 pub(crate) use circles::acquired;
 pub(crate) use course::Course;
+pub(crate) use electorate::Electorate;
 use line::Line;
 pub(crate) use stays::{Entry, Stay, Stays};
 pub(crate) use terms::{Patience, Terms};
@@ -53,11 +55,14 @@ const ROUNDS: u32 = 3;
 /// All nodes, and what the claims on them share.
 pub(crate) struct Quorum {
     pub(crate) nodes: Vec<Arc<dyn Store>>,
+    pub(crate) electorate: Electorate,
     pub(crate) clock: Clock,
     pub(crate) herald: Herald,
     pub(crate) abilities: Abilities,
     answer_within: Option<Duration>,
     line: Line,
+    /// Claims for others, who wait in the store's line themselves.
+    guests: Line,
     /// What actors have, that they can enter again.
     pub(crate) stays: Arc<Stays>,
     registry: Mutex<Registry>,
@@ -75,15 +80,19 @@ struct Registry {
 
 impl Quorum {
     pub(crate) fn new(
-        nodes: Vec<Arc<dyn Store>>,
+        Members { nodes, sets }: Members,
         clock: Clock,
         herald: Herald,
         answer_within: Option<Duration>,
         chance: Chance,
     ) -> Result<Self, StoreError> {
         let abilities = combined(&nodes)?;
-        let (line, stays, registry) = (Line::default(), Arc::default(), Mutex::default());
-        Ok(Self { nodes, clock, herald, abilities, answer_within, line, stays, registry, chance })
+        let electorate = match sets.is_empty() {
+            true => Electorate::of(nodes.len()),
+            false => Electorate::of_sets(nodes.len(), sets)?,
+        };
+        let (line, guests, stays, registry) = (Line::default(), Line::default(), Arc::default(), Mutex::default());
+        Ok(Self { nodes, electorate, clock, herald, abilities, answer_within, line, guests, stays, registry, chance })
     }
 
     /// A new owner.
@@ -228,6 +237,7 @@ fn combined(nodes: &[Arc<dyn Store>]) -> Result<Abilities, StoreError> {
         mints: all.mints && node.mints,
         queues: all.queues && node.queues,
         tells: all.tells && node.tells,
+        relays: all.relays && node.relays,
         together: all.together && node.together,
         records: all.records && node.records,
         survives_restart: all.survives_restart && node.survives_restart,
@@ -319,15 +329,9 @@ impl Scene<'_> {
         self.quorum.nodes.len()
     }
 
-    fn need(&self) -> usize {
-        ballot::Ballot::need(self.nodes())
+    fn electorate(&self) -> &Electorate {
+        &self.quorum.electorate
     }
-}
-
-/// The moment until which a majority vouches, from the moments until which each node does.
-fn majority_until(mut each: Vec<Moment>, need: usize) -> Option<Moment> {
-    each.sort_unstable_by(|one, other| other.cmp(one));
-    each.get(need - 1).copied()
 }
 
 /// The margin before loss, in proportion for a grant that is shorter than the ttl: a hand-over.

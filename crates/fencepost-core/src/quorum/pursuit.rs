@@ -68,12 +68,12 @@ pub(super) enum Outcome {
 }
 
 impl Pursuit {
-    pub(super) fn new(nodes: usize, patience: Patience, margin: Duration) -> Self {
+    pub(super) fn new(scene: &Scene<'_>, patience: Patience, margin: Duration) -> Self {
         Self {
             patience,
             margin,
-            ballot: Ballot::open(nodes),
-            nodes: vec![Node::default(); nodes],
+            ballot: Ballot::open(scene.nodes(), scene.electorate().clone()),
+            nodes: vec![Node::default(); scene.nodes()],
             highest: None,
             round: None,
             unifying: 0,
@@ -238,9 +238,8 @@ impl Pursuit {
 
     /// A fresh token, above what a majority has seen. A single node that lies about its last token is ignored.
     fn propose(&mut self, scene: &Scene<'_>, floor: Option<FencingToken>) -> Proposal {
-        let mut seen: Vec<Option<FencingToken>> = self.nodes.iter().map(|node| node.last).collect();
-        seen.sort_unstable();
-        let proposal = match (scene.quorum.proposal(seen[scene.need() - 1]), floor) {
+        let seen = scene.electorate().contents(|node| Some(self.nodes[node].last));
+        let proposal = match (scene.quorum.proposal(seen.flatten()), floor) {
             (Proposal::Exactly(token), Some(floor)) => Proposal::Exactly(token.max(floor)),
             (proposal, _) => proposal,
         };

@@ -11,7 +11,7 @@ mod single_flight;
 mod stock;
 
 pub use crate::fence::Settled;
-pub use once_per_key::{Once, OnceError, OncePerKey};
+pub use once_per_key::{Finished, Once, OnceError, OncePerKey};
 pub use once_per_window::{OncePerWindow, Ran, Window, WindowState};
 pub(crate) use single_flight::Rebuilding;
 pub use single_flight::{Boxed, SingleFlight, Values};
@@ -36,6 +36,11 @@ impl Locks {
     /// ```
     pub fn once_per_key(&self, key: impl Into<String>, payload: impl AsRef<[u8]>) -> OncePerKey {
         OncePerKey::new(self.clone(), key.into(), payload.as_ref())
+    }
+
+    /// [`once_per_key`](Self::once_per_key) for a payload of which only the SHA-256 is known.
+    pub fn once_per_digest(&self, key: &str, payload: [u8; 32]) -> OncePerKey {
+        OncePerKey::of_digest(self.clone(), key, payload)
     }
 
     /// A job that runs once per window of time in the whole cluster, or once for a named window.

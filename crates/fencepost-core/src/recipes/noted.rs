@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::clock::Moment;
 use crate::error::{AcquireError, Invalid, RunError, StoreError, StoreErrorKind};
 use crate::fence::FenceError;
 use crate::guard::Guard;
@@ -16,6 +17,39 @@ use crate::token::FencingToken;
 
 /// Between two tries to write while the lock is held.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// Whoever has the lock, and writes.
+pub(super) trait Holds {
+    fn token(&self) -> FencingToken;
+    fn is_held(&self) -> bool;
+}
+
+impl Holds for Guard {
+    fn token(&self) -> FencingToken {
+        Guard::<FencingToken>::token(self)
+    }
+
+    fn is_held(&self) -> bool {
+        Guard::is_held(self)
+    }
+}
+
+/// Somebody who is no part of this process, and has the lock until then.
+pub(super) struct Elsewhere<'a> {
+    pub(super) locks: &'a Locks,
+    pub(super) token: FencingToken,
+    pub(super) until: Moment,
+}
+
+impl Holds for Elsewhere<'_> {
+    fn token(&self) -> FencingToken {
+        self.token
+    }
+
+    fn is_held(&self) -> bool {
+        self.locks.now() < self.until
+    }
+}
 
 /// A lock, and the record of the same name.
 pub(super) struct Noted<'a> {
@@ -53,19 +87,24 @@ impl<'a> Noted<'a> {
     /// it must not take the place of a later one of the same token.
     pub(super) async fn put_once<T: Serialize>(
         &self,
-        guard: &Guard,
+        holder: &impl Holds,
         value: &T,
         keep: Duration,
     ) -> Result<(), FenceError> {
-        self.locks.records().put(self.name, guard.token(), bytes_of(value)?, keep).await
+        self.locks.records().put(self.name, holder.token(), bytes_of(value)?, keep).await
     }
 
-    /// Notes this as the last word of the guard. Trouble that may pass is tried again for as long as it is held.
-    pub(super) async fn put<T: Serialize>(&self, guard: &Guard, value: &T, keep: Duration) -> Result<(), FenceError> {
+    /// Notes this as the last word of the holder. Trouble that may pass is tried again for as long as it is held.
+    pub(super) async fn put<T: Serialize>(
+        &self,
+        holder: &impl Holds,
+        value: &T,
+        keep: Duration,
+    ) -> Result<(), FenceError> {
         let bytes = bytes_of(value)?;
         loop {
-            match self.locks.records().put(self.name, guard.token(), bytes.clone(), keep).await {
-                Err(FenceError::Store(error)) if error.is_retryable() && guard.is_held() => {
+            match self.locks.records().put(self.name, holder.token(), bytes.clone(), keep).await {
+                Err(FenceError::Store(error)) if error.is_retryable() && holder.is_held() => {
                     self.locks.rest(PAUSE).await
                 }
                 done => return done,
@@ -73,9 +112,16 @@ impl<'a> Noted<'a> {
         }
     }
 
+    /// That was the last word under this token: what was sent to begin the work, and comes late, undoes nothing. Whoever is
+    /// next has a higher token, and is not kept from writing.
+    pub(super) async fn close(&self, token: FencingToken) {
+        // Without it the outcome stands all the same.
+        let _ = self.seal::<serde_json::Value>(token.next()).await;
+    }
+
     /// Forgets what is noted.
-    pub(super) async fn forget(&self, guard: &Guard) -> Result<(), FenceError> {
-        self.put(guard, &(), Duration::ZERO).await
+    pub(super) async fn forget(&self, holder: &impl Holds) -> Result<(), FenceError> {
+        self.put(holder, &(), Duration::ZERO).await
     }
 }
 

@@ -1,5 +1,6 @@
 //! Idempotency: work that is done once for a key.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::time::Duration;
 
@@ -9,11 +10,13 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::WAIT;
-use super::noted::{Noted, checked_span, invalid, not_begun, not_sealed, unrecorded, unwritable};
-use crate::error::{AcquireError, RunError};
+use super::noted::{Elsewhere, Noted, checked_span, invalid, not_begun, not_sealed, refused, unrecorded, unwritable};
+use crate::error::{AcquireError, RunError, StoreError};
+use crate::fence::FenceError;
 use crate::guard::Guard;
-use crate::lock::working;
+use crate::lock::{Lock, working};
 use crate::locks::Locks;
+use crate::token::FencingToken;
 
 /// How long an outcome is remembered unless told.
 const KEEP_FOR: Duration = Duration::from_secs(24 * 3600);
@@ -80,6 +83,16 @@ struct Note {
     /// A digest of what the request says.
     payload: String,
     state: State,
+    /// Begun for somebody elsewhere, who finishes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    begun: Option<Begun>,
+}
+
+/// Work that was begun under this token.
+#[derive(Clone, Serialize, Deserialize)]
+struct Begun {
+    token: u64,
+    keep_ms: u64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -93,11 +106,15 @@ enum State {
 
 impl OncePerKey {
     pub(super) fn new(locks: Locks, key: String, payload: &[u8]) -> Self {
+        Self::of_digest(locks, &key, Sha256::digest(payload).into())
+    }
+
+    pub(super) fn of_digest(locks: Locks, key: &str, payload: [u8; 32]) -> Self {
         let mut digest = String::with_capacity(64);
-        for byte in Sha256::digest(payload) {
+        for byte in payload {
             digest.push_str(&format!("{byte:02x}"));
         }
-        let name = format!("once/{key}");
+        let name = named(key);
         Self { locks, name, payload: digest, ttl: None, wait: WAIT, keep: KEEP_FOR, keep_failures: false }
     }
 
@@ -142,14 +159,53 @@ impl OncePerKey {
         if let Some(settled) = self.settled(note.map(|(note, _)| note))? {
             return Ok(settled);
         }
+        let guard = self.lock().acquire().await.map_err(RunError::Acquire)?;
+        let outcome = self.work_on(&noted, &guard, work).await;
+        let _ = guard.release().await;
+        outcome
+    }
+
+    /// The lock of whoever works.
+    pub fn lock(&self) -> Lock {
         let mut lock = self.locks.lock(&*self.name).wait_at_most(self.wait);
         if let Some(ttl) = self.ttl {
             lock = lock.ttl(ttl);
         }
-        let guard = lock.acquire().await.map_err(RunError::Acquire)?;
-        let outcome = self.work_on(&noted, &guard, work).await;
-        let _ = guard.release().await;
-        outcome
+        lock
+    }
+
+    /// What came of it before; `None`: it is still to be done, as far as can be seen without the lock.
+    pub async fn replayed(&self) -> Result<Option<Value>, OnceError<Infallible>> {
+        checked_span("keep_for", self.keep).map_err(invalid)?;
+        let noted = Noted::new(&self.locks, &self.name, "key").map_err(invalid)?;
+        let note = noted.read::<Note>().await.map_err(not_begun)?;
+        Ok(self.settled(note.map(|(note, _)| note))?.map(Once::into_inner))
+    }
+
+    /// Begins the work for somebody elsewhere who has the [lock](Self::lock) under this token, and
+    /// [finishes](Locks::finish_key) it. What came of it before, if it was done: then give the lock back.
+    pub async fn begin(&self, token: FencingToken) -> Result<Option<Value>, OnceError<Infallible>> {
+        // Whoever finished it under this token has had the last word.
+        if let Some(settled) = self.replayed().await? {
+            return Ok(Some(settled));
+        }
+        let noted = Noted::new(&self.locks, &self.name, "key").map_err(invalid)?;
+        let note = noted.seal::<Note>(token).await.map_err(not_sealed)?.map(|(note, _)| note);
+        let begun = note.as_ref().and_then(|note| note.begun.as_ref());
+        // Begun again under the same token, it is the same work: a note that comes late must not undo its outcome.
+        let is_begun = begun.is_some_and(|begun| begun.token == token.as_u64());
+        if let Some(settled) = self.settled(note)? {
+            return Ok(Some(settled.into_inner()));
+        }
+        if !is_begun {
+            let keep_ms = u64::try_from(self.keep.as_millis()).unwrap_or(u64::MAX);
+            let begun = Some(Begun { token: token.as_u64(), keep_ms });
+            let holder = Elsewhere { locks: &self.locks, token, until: self.locks.now() };
+            let note = Note { begun, ..self.note(State::Working) };
+            // For as long as the work may take, which may be longer than its outcome is kept.
+            noted.put_once(&holder, &note, self.keep.max(KEEP_FOR)).await.map_err(not_sealed)?;
+        }
+        Ok(None)
     }
 
     async fn work_on<T: Serialize + DeserializeOwned, E: fmt::Display>(
@@ -184,12 +240,12 @@ impl OncePerKey {
     }
 
     fn note(&self, state: State) -> Note {
-        Note { payload: self.payload.clone(), state }
+        Note { payload: self.payload.clone(), state, begun: None }
     }
 
     /// What a note says to this request; `None`: it is still to be done.
     fn settled<T: DeserializeOwned, E>(&self, note: Option<Note>) -> Result<Option<Once<T>>, OnceError<E>> {
-        let Some(Note { payload, state }) = note else { return Ok(None) };
+        let Some(Note { payload, state, .. }) = note else { return Ok(None) };
         if payload != self.payload {
             return Err(OnceError::OtherPayload);
         }
@@ -204,8 +260,70 @@ impl OncePerKey {
     }
 }
 
+/// How work ended that somebody elsewhere did.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub enum Finished {
+    /// With this result.
+    Done(Value),
+    /// It failed, and the next caller tries again.
+    Failed,
+    /// It failed, and that is told to all who ask.
+    FailedForAll(String),
+}
+
+impl Locks {
+    /// Finishes work that was [begun](OncePerKey::begin) for this key under this token, whose holder has the lock for so
+    /// long still. `false`: no such work is there; it was never begun, has failed, or another has begun since. Finished
+    /// again under the same token, the first time counts.
+    pub async fn finish_key(
+        &self,
+        key: &str,
+        token: FencingToken,
+        outcome: Finished,
+        within: Duration,
+    ) -> Result<bool, FenceError> {
+        let name = named(key);
+        let noted = Noted::new(self, &name, "key").map_err(|bad| refused(&bad, "write_record"))?;
+        if self.key_finished_by(key, token).await.map_err(FenceError::Store)? {
+            return Ok(true);
+        }
+        let holder = Elsewhere { locks: self, token, until: self.now().plus(within) };
+        let note = noted.seal::<Note>(token).await?.map(|(note, _)| note);
+        let Some(Note { payload, state, begun: Some(begun) }) = note else { return Ok(false) };
+        if begun.token != token.as_u64() {
+            return Ok(false);
+        }
+        if !matches!(state, State::Working) {
+            return Ok(true);
+        }
+        let keep = Duration::from_millis(begun.keep_ms);
+        let note = |state| Note { payload, state, begun: Some(begun) };
+        match outcome {
+            Finished::Done(value) => noted.put(&holder, &note(State::Done(value)), keep).await?,
+            Finished::FailedForAll(said) => noted.put(&holder, &note(State::Failed(said)), keep).await?,
+            Finished::Failed => noted.forget(&holder).await?,
+        }
+        noted.close(token).await;
+        Ok(true)
+    }
+
+    /// Whether the outcome that is kept for this key came from whoever had this token.
+    pub async fn key_finished_by(&self, key: &str, token: FencingToken) -> Result<bool, StoreError> {
+        let name = named(key);
+        let noted = Noted::new(self, &name, "key").map_err(|bad| refused(&bad, "read_record"))?;
+        let Some((note, _)) = noted.read::<Note>().await? else { return Ok(false) };
+        let by = note.begun.is_some_and(|begun| begun.token == token.as_u64());
+        Ok(by && !matches!(note.state, State::Working))
+    }
+}
+
+fn named(key: &str) -> String {
+    format!("once/{key}")
+}
+
 fn other_kind<E>(error: &serde_json::Error) -> RunError<E> {
     let message = format!("the result that is kept is of another type: {error}");
-    let error = crate::StoreError::new(crate::StoreErrorKind::OtherKind, "read_record", message);
+    let error = StoreError::new(crate::StoreErrorKind::OtherKind, "read_record", message);
     RunError::Acquire(AcquireError::Store(error))
 }

@@ -1,16 +1,20 @@
 //! Cron once: a job that runs once per window of time in the whole cluster.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-use super::noted::{Noted, checked_span, invalid, not_begun, not_sealed, refused, unrecorded};
-use crate::error::{Invalid, RunError, StoreError};
+use super::noted::{Elsewhere, Noted, checked_span, invalid, not_begun, not_sealed, refused, unrecorded};
+use crate::error::{AcquireError, Invalid, RunError, StoreError};
+use crate::fence::FenceError;
 use crate::guard::Guard;
-use crate::lock::working;
+use crate::lock::{Lock, working};
 use crate::locks::Locks;
+use crate::records::Record;
 use crate::state::Holder;
+use crate::token::FencingToken;
 
 /// What is known of a job is kept for so long after its last run.
 const KEEP: Duration = Duration::from_secs(400 * 24 * 3600);
@@ -112,6 +116,22 @@ struct Note {
     failed: Option<String>,
     /// Nobody starts it for so long after this was written.
     rest_ms: u64,
+    /// A run that was begun for somebody elsewhere, who finishes it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    begun: Option<Begun>,
+    /// The last run was such a one, under this token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    finished_by: Option<u64>,
+}
+
+/// A run that was begun; this was written then.
+#[derive(Serialize, Deserialize)]
+struct Begun {
+    token: u64,
+    began_ms: u64,
+    window: Current,
+    at_least_ms: u64,
+    at_most_ms: Option<u64>,
 }
 
 impl Note {
@@ -130,7 +150,7 @@ impl Note {
 
 impl OncePerWindow {
     pub(super) fn new(locks: Locks, name: String, window: Window) -> Self {
-        let name = format!("cron/{name}");
+        let name = named(&name);
         Self { locks, name, window, at: None, ttl: None, loss_margin: None, at_least: Duration::ZERO, at_most: None }
     }
 
@@ -179,10 +199,23 @@ impl OncePerWindow {
         let window = self.current().map_err(invalid)?;
         let noted = Noted::new(&self.locks, &self.name, "name").map_err(invalid)?;
         // Most calls find it done: they need no lock.
-        let note = noted.read::<Note>().await.map_err(not_begun)?;
-        if note.is_some_and(|(note, record)| note.settles(&window, KEEP.saturating_sub(record.left))) {
+        if self.is_settled(&noted, &window).await.map_err(not_begun)? {
             return Ok(None);
         }
+        let lock = self.lock();
+        let Some(guard) = lock.try_acquire().await.map_err(RunError::Acquire)? else { return Ok(None) };
+        let outcome = self.run_as(&guard, &noted, &window, work).await;
+        let _ = guard.release().await;
+        outcome
+    }
+
+    async fn is_settled(&self, noted: &Noted<'_>, window: &Current) -> Result<bool, StoreError> {
+        let note = noted.read::<Note>().await?;
+        Ok(note.is_some_and(|(note, record)| note.settles(window, age(&record))))
+    }
+
+    /// The lock of whoever runs it.
+    pub fn lock(&self) -> Lock {
         let mut lock = self.locks.lock(&*self.name);
         if let Some(ttl) = self.ttl {
             lock = lock.ttl(ttl);
@@ -193,10 +226,7 @@ impl OncePerWindow {
         if let Some(most) = self.at_most {
             lock = lock.max_hold(most);
         }
-        let Some(guard) = lock.try_acquire().await.map_err(RunError::Acquire)? else { return Ok(None) };
-        let outcome = self.run_as(&guard, &noted, &window, work).await;
-        let _ = guard.release().await;
-        outcome
+        lock
     }
 
     async fn run_as<T, E: fmt::Display>(
@@ -206,10 +236,7 @@ impl OncePerWindow {
         window: &Current,
         work: impl AsyncFnOnce(&Guard) -> Result<T, E>,
     ) -> Result<Option<T>, RunError<E>> {
-        let note = match noted.seal::<Note>(guard.token()).await.map_err(not_sealed)? {
-            Some((note, record)) if note.settles(window, KEEP.saturating_sub(record.left)) => return Ok(None),
-            found => found.map(|(note, _)| note).unwrap_or_default(),
-        };
+        let Some(note) = due(noted, guard.token(), window).await.map_err(not_sealed)? else { return Ok(None) };
         let began = self.locks.now();
         let began_ms = millis(self.locks.wall());
         let done = working(guard, work(guard)).await;
@@ -217,7 +244,7 @@ impl OncePerWindow {
             Ok(_) => None,
             Err(RunError::Work(error)) => Some(error.to_string()),
             Err(RunError::Lost(lost)) if lost.reason == crate::LossReason::HoldLimit => {
-                Some(format!("stopped after {:?}", self.at_most.unwrap_or_default()))
+                Some(stopped_after(self.at_most.unwrap_or_default()))
             }
             // Not done: another may run it.
             Err(_) => return done.map(Some),
@@ -228,6 +255,39 @@ impl OncePerWindow {
             Err(unnoted) if done.is_ok() => Err(unrecorded(unnoted)),
             _ => done.map(Some),
         }
+    }
+
+    /// Whether somebody may begin its window now, as far as can be seen without the lock.
+    pub async fn is_due(&self) -> Result<bool, AcquireError> {
+        let window = self.current()?;
+        let noted = Noted::new(&self.locks, &self.name, "name")?;
+        Ok(!self.is_settled(&noted, &window).await?)
+    }
+
+    /// Begins a run for somebody elsewhere who has the [lock](Self::lock) under this token, and
+    /// [finishes](Locks::finish_window) it. Answers which window that is: begun again under the same token, it is the one of
+    /// the first time. `None`: the window has run; give the lock back.
+    pub async fn begin(&self, token: FencingToken) -> Result<Option<Ran>, RunError<Infallible>> {
+        let window = self.current().map_err(invalid)?;
+        let noted = Noted::new(&self.locks, &self.name, "name").map_err(invalid)?;
+        // Whoever finished it under this token has had the last word.
+        if self.is_settled(&noted, &window).await.map_err(not_begun)? {
+            return Ok(None);
+        }
+        let Some(mut note) = due(&noted, token, &window).await.map_err(not_sealed)? else { return Ok(None) };
+        // Begun again under the same token, it is the same run: what is noted, and when, stays.
+        if let Some(begun) = note.begun.as_ref().filter(|begun| begun.token == token.as_u64()) {
+            return Ok(Some(begun.window.shown()));
+        }
+        let shown = window.shown();
+        let (at_least_ms, at_most_ms) = (millis_of(self.at_least), self.at_most.map(millis_of));
+        let began_ms = millis(self.locks.wall());
+        note.begun = Some(Begun { token: token.as_u64(), began_ms, window, at_least_ms, at_most_ms });
+        // It is over, or nobody would begin.
+        note.rest_ms = 0;
+        let holder = Elsewhere { locks: &self.locks, token, until: self.locks.now() };
+        noted.put_once(&holder, &note, KEEP).await.map_err(not_sealed)?;
+        Ok(Some(shown))
     }
 
     /// What is known of the job: anybody may ask.
@@ -285,7 +345,87 @@ impl OncePerWindow {
     }
 }
 
+impl Locks {
+    /// Finishes a run of this job that was [begun](OncePerWindow::begin) under this token, whose holder has the lock for
+    /// so long still. `failed`: what its error said. `false`: no such run is there; it was never begun, or another has
+    /// begun since. Finished again under the same token, the first time counts.
+    pub async fn finish_window(
+        &self,
+        job: &str,
+        token: FencingToken,
+        failed: Option<String>,
+        within: Duration,
+    ) -> Result<bool, FenceError> {
+        let name = named(job);
+        let noted = Noted::new(self, &name, "name").map_err(|bad| refused(&bad, "write_record"))?;
+        if self.window_finished_by(job, token).await.map_err(FenceError::Store)? {
+            return Ok(true);
+        }
+        let holder = Elsewhere { locks: self, token, until: self.now().plus(within) };
+        let Some((mut note, record)) = noted.seal::<Note>(token).await? else { return Ok(false) };
+        let Some(begun) = note.begun.take().filter(|begun| begun.token == token.as_u64()) else {
+            return Ok(note.finished_by == Some(token.as_u64()));
+        };
+        let mut note = begun.window.noted_in(note, begun.began_ms, failed);
+        note.rest_ms = begun.at_least_ms.saturating_sub(millis_of(age(&record)));
+        note.finished_by = Some(token.as_u64());
+        noted.put(&holder, &note, KEEP).await?;
+        noted.close(token).await;
+        Ok(true)
+    }
+
+    /// The same for a run that took as long as it may.
+    pub async fn stop_window(&self, name: &str, token: FencingToken, limit: Duration) -> Result<bool, FenceError> {
+        self.finish_window(name, token, Some(stopped_after(limit)), Duration::ZERO).await
+    }
+
+    /// How long the run may take that was begun under this token, if there is a limit.
+    pub async fn window_limit(&self, name: &str, token: FencingToken) -> Result<Option<Duration>, StoreError> {
+        Ok(self.begun(name, token).await?.and_then(|begun| begun.at_most_ms).map(Duration::from_millis))
+    }
+
+    /// Whether the last run of this job was finished under this token.
+    pub async fn window_finished_by(&self, name: &str, token: FencingToken) -> Result<bool, StoreError> {
+        let note = self.window_note(name).await?;
+        Ok(note.is_some_and(|note| note.finished_by == Some(token.as_u64())))
+    }
+
+    async fn begun(&self, name: &str, token: FencingToken) -> Result<Option<Begun>, StoreError> {
+        let begun = self.window_note(name).await?.and_then(|note| note.begun);
+        Ok(begun.filter(|begun| begun.token == token.as_u64()))
+    }
+
+    async fn window_note(&self, name: &str) -> Result<Option<Note>, StoreError> {
+        let name = named(name);
+        let noted = Noted::new(self, &name, "name").map_err(|bad| refused(&bad, "read_record"))?;
+        Ok(noted.read().await?.map(|(note, _)| note))
+    }
+}
+
+/// What is noted, sealed under this token; `None`: this window is not to be run.
+async fn due(noted: &Noted<'_>, token: FencingToken, window: &Current) -> Result<Option<Note>, FenceError> {
+    Ok(match noted.seal::<Note>(token).await? {
+        Some((note, record)) if note.settles(window, age(&record)) => None,
+        found => Some(found.map(|(note, _)| note).unwrap_or_default()),
+    })
+}
+
+/// How long ago a note was written.
+fn age(record: &Record) -> Duration {
+    KEEP.saturating_sub(record.left)
+}
+
+/// What a run that took too long has come to.
+fn stopped_after(limit: Duration) -> String {
+    format!("stopped after {limit:?}")
+}
+
+fn named(name: &str) -> String {
+    format!("cron/{name}")
+}
+
 /// The window in which somebody asks.
+#[derive(Clone, Serialize, Deserialize)]
 enum Current {
     /// In milliseconds, since 1970.
     Since {
@@ -304,8 +444,16 @@ impl Current {
         }
     }
 
+    fn shown(&self) -> Ran {
+        match self {
+            Self::Since { began, .. } => Ran::Since(UNIX_EPOCH + Duration::from_millis(*began)),
+            Self::Named(name) => Ran::Named(name.clone()),
+        }
+    }
+
     fn noted_in(&self, mut note: Note, began_ms: u64, failed: Option<String>) -> Note {
         (note.began_ms, note.failed) = (began_ms, failed);
+        (note.begun, note.finished_by) = (None, None);
         match self {
             Self::Since { began, every } => {
                 (note.window_ms, note.every_ms, note.was_named) = (Some(*began), Some(*every), false);

@@ -165,6 +165,7 @@ impl Store for Memory {
             mints: self.mints,
             queues: true,
             tells: false,
+            relays: true,
             together: true,
             records: self.mints,
             survives_restart: false,

@@ -7,11 +7,15 @@
 //! An implementation is right when it behaves as [`table`] says, which is executable; the contract suite
 //! in `fencepost-testkit` checks it, one named test per promise.
 
+mod claim;
 mod memory;
+mod record;
 pub mod table;
 mod text;
 
+pub use claim::{Claim, Mode, Place, Turn};
 pub use memory::Memory;
+pub use record::{Deed, Record};
 pub use text::{password_from, percent_decoded};
 
 use std::fmt;
@@ -21,7 +25,7 @@ use std::time::Duration;
 pub use crate::actor::ActorId;
 pub use crate::behalf::{InLine, OnBehalf, Renewed, permit_name};
 pub use crate::clock::{Alarm, AlarmId, Clock, Moment};
-pub use crate::connect::{Opening, connect, connect_async};
+pub use crate::connect::{Members, Opening, connect, connect_async};
 pub use crate::error::{StoreError, StoreErrorKind};
 pub use crate::name::{LockName, Owner};
 pub use crate::state::{Holder, LockState, Waiter, YieldRequest};
@@ -37,6 +41,8 @@ pub struct Abilities {
     pub queues: bool,
     /// The store keeps no line, but tells whoever listens that a lock was freed: they ask again, in no order.
     pub tells: bool,
+    /// A release and the claim that goes with it are one step, also where that claim is in line already.
+    pub relays: bool,
     /// The store takes [`Step::AcquireAll`]: one place has all locks.
     pub together: bool,
     /// Whether it keeps [records](Step::Record).
@@ -55,75 +61,6 @@ impl Abilities {
     /// Whoever waits hears from the store, and need not look again and again.
     pub fn wakes(&self) -> bool {
         self.queues || self.tells
-    }
-}
-
-/// Exclusive or shared.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Mode {
-    /// One holder.
-    Exclusive,
-    /// Any number of holders, as long as all of them are shared.
-    Shared,
-}
-
-/// How a claim behaves when others wait.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Turn {
-    /// It waits in the store's line; where there is none, it listens.
-    InLine(Place),
-    /// It does not wait, and does not overtake those who do.
-    AfterOthers,
-    /// It may overtake those who wait.
-    Overtake,
-}
-
-/// A place in the store's line.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
-    /// The order of the line, ties by owner. It never changes while a claim waits. `None`: the store gives the next
-    /// one, behind all in line and not before its clock, and says which ([`Answer::Held`]). Nodes that vote are always
-    /// told, so that their lines agree: arrival on their clock.
-    pub ticket: Option<FencingToken>,
-    /// How long the store keeps the place without hearing from its owner; also how long it counts on a pushed grant.
-    pub lease: Duration,
-}
-
-/// What stays the same over all attempts of one acquisition.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Claim {
-    /// The lock.
-    pub name: LockName,
-    /// The secret of this acquisition.
-    pub owner: Owner,
-    /// Who asks, for people to read.
-    pub label: Arc<str>,
-    /// Exclusive or shared.
-    pub mode: Mode,
-    /// How long its owner counts on a grant without renewal.
-    pub ttl: Duration,
-    /// What happens when others wait.
-    pub turn: Turn,
-    /// Nobody will see the token: a store that can lock for less without one may do so.
-    pub fenced: bool,
-    /// On whose behalf, for finding deadlocks.
-    pub actor: Option<ActorId>,
-    /// A grant that ends without a release keeps the lock for so long beyond its ttl.
-    pub delay: Duration,
-}
-
-impl Claim {
-    /// How long the store keeps a grant without renewal. Its owner counts on the ttl alone.
-    pub fn kept_for(&self) -> Duration {
-        self.ttl.saturating_add(self.delay)
-    }
-
-    /// The place in line, if the claim has one.
-    pub fn place(&self) -> Option<Place> {
-        match self.turn {
-            Turn::InLine(place) => Some(place),
-            Turn::AfterOthers | Turn::Overtake => None,
-        }
     }
 }
 
@@ -230,48 +167,6 @@ pub enum Step {
         /// What to do.
         deed: Deed,
     },
-}
-
-/// What to do with a record.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Deed {
-    /// Tell what is there.
-    Read,
-    /// Tell what is there; nobody with an older token writes any more.
-    Seal {
-        /// Of whoever will write.
-        token: FencingToken,
-    },
-    /// Put this in its place.
-    Put {
-        /// Of whoever writes.
-        token: FencingToken,
-        /// What.
-        value: Arc<[u8]>,
-        /// Forget it after so long; zero: at once. The token is remembered for [`table::REMEMBER`] at least.
-        keep: Duration,
-    },
-}
-
-impl Deed {
-    /// Of whoever has to have the newest.
-    pub fn token(&self) -> Option<FencingToken> {
-        match self {
-            Self::Read => None,
-            Self::Seal { token } | Self::Put { token, .. } => Some(*token),
-        }
-    }
-}
-
-/// What is kept beside a lock.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Record {
-    /// The newest token seen.
-    pub token: FencingToken,
-    /// What was put there.
-    pub value: Vec<u8>,
-    /// It is forgotten then.
-    pub left: Duration,
 }
 
 impl Step {

@@ -50,6 +50,8 @@ pub struct Chain {
     lines: u64,
     /// The last line was cut off, as by a power cut: the next one has to say that it begins anew.
     torn: Option<u64>,
+    /// Nothing is known of what came before but its hash.
+    number_unknown: bool,
 }
 
 impl Chain {
@@ -57,7 +59,18 @@ impl Chain {
     pub fn behind(line: &str) -> Option<Self> {
         let entry: Entry = serde_json::from_str(line).ok()?;
         let hash = line.rsplit_once(HASH)?.1.strip_suffix("\"}").filter(|hash| hash.len() == DIGITS)?;
-        Some(Self { head: Head { seq: entry.seq, hash: hash.to_owned() }, lines: entry.seq, torn: None })
+        let head = Head { seq: entry.seq, hash: hash.to_owned() };
+        Some(Self { head, lines: entry.seq, ..Self::default() })
+    }
+
+    /// Reads on behind an entry of which only the hash is known.
+    pub fn after(hash: &str) -> Self {
+        Self { head: Head { seq: 0, hash: hash.to_owned() }, number_unknown: true, ..Self::default() }
+    }
+
+    /// Reads on in the next file: lines count from its beginning.
+    pub(crate) fn turn_page(&mut self) {
+        self.lines = 0;
     }
 
     /// The last entry so far.
@@ -84,9 +97,13 @@ impl Chain {
         Ok(format!("{text}{HASH}{hash}\"}}\n"))
     }
 
-    /// Reads the next line; `None`: it is the torn end of a service that was cut off.
+    /// Reads the next line; `None`: it is empty, or the torn end of a service that was cut off.
     pub fn read(&mut self, line: &str) -> Result<Option<Entry>, Broken> {
         self.lines += 1;
+        if line.is_empty() {
+            // What ended a torn line of which no byte was written.
+            return Ok(None);
+        }
         let broken = |why: &str| Broken { line: self.lines, why: why.to_owned() };
         let Ok(entry) = serde_json::from_str::<Entry>(line) else {
             if let Some(line) = self.torn.replace(self.lines) {
@@ -101,15 +118,19 @@ impl Chain {
         let (text, shown) = parts.ok_or_else(|| broken("it has no hash at its end"))?;
         let prev = text.rsplit_once(PREV).and_then(|(_, prev)| prev.strip_suffix('"'));
         if prev != Some(&self.head.hash) {
+            if self.head == Head::default() && entry.act == super::Act::Opened {
+                return Err(broken("it goes on behind another file: give that one before it, or its head"));
+            }
             return Err(broken("it does not follow the line before it: lines were changed, moved or taken out"));
         }
         if hash(&self.head.hash, text) != shown {
             return Err(broken("its text is not the one that was written"));
         }
-        if entry.seq != self.head.seq + 1 {
+        if entry.seq != self.head.seq + 1 && !self.number_unknown {
             return Err(broken(&format!("it has number {} instead of {}", entry.seq, self.head.seq + 1)));
         }
         self.head = Head { seq: entry.seq, hash: shown.to_owned() };
+        self.number_unknown = false;
         Ok(Some(entry))
     }
 

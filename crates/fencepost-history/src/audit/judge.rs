@@ -23,6 +23,8 @@ pub struct Report {
     pub missed: u64,
     /// Where the chain is broken; nothing behind that was judged.
     pub broken: Option<Broken>,
+    /// In which of the files, from 0; the last if nothing is broken.
+    pub file: usize,
     /// The last line was cut off, as by a power cut.
     pub torn: bool,
     /// Rules of locks that were broken.
@@ -44,20 +46,34 @@ impl Report {
 ///
 /// `known`: a head that was kept from an earlier check. The log has to contain it, or its end was cut off.
 pub fn check(log: impl BufRead, known: Option<&str>) -> io::Result<Report> {
-    let mut chain = Chain::default();
+    check_files([log], None, known)
+}
+
+/// Reads the files of a log that was moved away and went on in a new one, the oldest first, and judges them as one.
+///
+/// `after`: the head of the file before the first of these, if that one is not among them.
+pub fn check_files(
+    files: impl IntoIterator<Item = impl BufRead>,
+    after: Option<&str>,
+    known: Option<&str>,
+) -> io::Result<Report> {
+    let mut chain = after.map_or_else(Chain::default, Chain::after);
     let mut is_known = known.is_none_or(|known| known == chain.head().hash);
     let mut entries = Vec::new();
-    let mut broken = None;
-    for line in log.split(b'\n') {
-        let line = line?;
-        match chain.read(&String::from_utf8_lossy(&line)) {
-            Ok(entry) => {
-                entries.extend(entry);
-                is_known |= known.is_some_and(|known| known == chain.head().hash);
-            }
-            Err(found) => {
-                broken = Some(found);
-                break;
+    let (mut broken, mut file) = (None, 0);
+    'all: for (number, log) in files.into_iter().enumerate() {
+        file = number;
+        chain.turn_page();
+        for line in log.split(b'\n') {
+            match chain.read(&String::from_utf8_lossy(&line?)) {
+                Ok(entry) => {
+                    entries.extend(entry);
+                    is_known |= known.is_some_and(|known| known == chain.head().hash);
+                }
+                Err(found) => {
+                    broken = Some(found);
+                    break 'all;
+                }
             }
         }
     }
@@ -75,6 +91,7 @@ pub fn check(log: impl BufRead, known: Option<&str>) -> io::Result<Report> {
         missed,
         torn: broken.is_none() && chain.is_torn(),
         broken,
+        file,
         findings,
     })
 }

@@ -39,7 +39,7 @@ impl Course {
                 life.lost = life.lost.or(Some(LossReason::TakenOver));
             }
             (Phase::Lined, Input::Begin | Input::Turn) => {
-                let mut pursuit = Pursuit::new(scene.nodes(), self.terms.patience, self.terms.margin);
+                let mut pursuit = Pursuit::new(scene, self.terms.patience, self.terms.margin);
                 let outcome = pursuit.begin(scene);
                 life.phase = Phase::Pursuing(pursuit);
                 self.conclude(life, scene, outcome);

@@ -1,11 +1,16 @@
-//! A first request that somebody else carries to the nodes: another claim's release, or one step for several claims.
+//! A request that somebody else carries to the nodes: another claim's release, or one step for several claims.
 
 use super::{Pursuit, RoundKind};
 use crate::quorum::Scene;
 use crate::store::{Proposal, Step};
 
 impl Pursuit {
-    /// The first attempt, under this token, carried to the nodes by somebody else: `known` to be there.
+    /// It waits for its turn, and nothing of it is under way.
+    pub(in crate::quorum) fn rests_in_line(&self) -> bool {
+        self.waiting && self.round.is_none() && self.nodes.iter().all(|node| node.in_line && !node.is_unsettled())
+    }
+
+    /// An attempt under this token, carried to the nodes by somebody else: `known` to be there.
     pub(in crate::quorum) fn begin_carried(&mut self, scene: &mut Scene<'_>, token: Proposal, known: bool) -> u32 {
         let request = scene.new_request();
         if let Proposal::Exactly(token) = token {

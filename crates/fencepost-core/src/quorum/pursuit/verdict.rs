@@ -6,7 +6,7 @@ use super::{Outcome, Pursuit};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::event::EventKind;
 use crate::quorum::ballot::{Verdict, Vote};
-use crate::quorum::{Scene, majority_until, margin_of};
+use crate::quorum::{Scene, margin_of};
 use crate::store::Step;
 use crate::token::FencingToken;
 
@@ -45,9 +45,9 @@ impl Pursuit {
     }
 
     fn win(&mut self, scene: &mut Scene<'_>, token: FencingToken) -> Outcome {
-        let winners = self.ballot.granted().filter(|(_, other)| *other == token);
-        let each = winners.filter_map(|(node, _)| self.nodes[node].until).collect();
-        let until = majority_until(each, scene.need()).expect("BUG: a winner has a majority of dated grants");
+        let won = |node: usize| self.ballot.vote(node) == Vote::Granted(token);
+        let until = scene.electorate().reached(|node| self.nodes[node].until.filter(|_| won(node)));
+        let until = until.expect("BUG: a winner has a majority of dated grants");
         let life = scene.claim.place().map_or(scene.claim.ttl, |place| place.lease);
         if until.minus(margin_of(life, self.margin, scene.claim.ttl)) > scene.now {
             return Outcome::Won { token, until };

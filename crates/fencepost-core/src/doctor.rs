@@ -1,0 +1,311 @@
+//! What can go wrong with a deployment, found by looking at it: what an examination says, in one form for all stores.
+//!
+//! Most locks fail where they are deployed: a replica counted as a master, eviction, clocks apart, a ttl shorter than the
+//! way to the server. Each back end looks for what can go wrong there, and changes nothing.
+
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::Duration;
+
+use crate::store::{
+    Answer, Claim, Clock, Event, FencingToken, LockName, Mailbox, Mode, Owner, Post, Proposal, Reply, Step, Store,
+    StoreError, StoreErrorKind, Trouble, Turn, table,
+};
+
+/// How bad a finding is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Severity {
+    /// Good to know.
+    Notice,
+    /// It will hurt one day.
+    Warning,
+    /// Locks do not hold here, or cannot be taken.
+    Error,
+}
+
+impl Severity {
+    /// As a word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Notice => "notice",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// Something that is not as it should be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Finding {
+    /// Which, for programs: it never changes its meaning.
+    pub code: &'static str,
+    /// How bad it is.
+    pub severity: Severity,
+    /// Where: a node, a file, this machine.
+    pub place: String,
+    /// What was seen.
+    pub evidence: String,
+    /// What to do.
+    pub cure: String,
+}
+
+/// Something that was measured or read, good or bad.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Fact {
+    /// Where.
+    pub place: String,
+    /// What.
+    pub what: &'static str,
+    /// Its value, for people.
+    pub value: String,
+}
+
+/// What an examination found.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct Report {
+    /// Whom the locks exclude: who shares what.
+    pub scope: String,
+    /// What was measured.
+    pub facts: Vec<Fact>,
+    /// What is wrong, in the order in which it was looked for.
+    pub findings: Vec<Finding>,
+}
+
+impl Report {
+    /// Of locks that exclude those that `scope` says.
+    pub fn new(scope: impl Into<String>) -> Self {
+        Self { scope: scope.into(), ..Self::default() }
+    }
+
+    /// The worst of it.
+    pub fn worst(&self) -> Option<Severity> {
+        self.findings.iter().map(|finding| finding.severity).max()
+    }
+
+    /// How many findings are so bad.
+    pub fn count(&self, severity: Severity) -> usize {
+        self.findings.iter().filter(|finding| finding.severity == severity).count()
+    }
+
+    /// Notes a value.
+    pub fn fact(&mut self, place: &str, what: &'static str, value: impl Into<String>) {
+        self.facts.push(Fact { place: place.to_owned(), what, value: value.into() });
+    }
+
+    /// Notes what is wrong.
+    pub fn find(
+        &mut self,
+        severity: Severity,
+        code: &'static str,
+        place: &str,
+        evidence: impl Into<String>,
+        cure: impl Into<String>,
+    ) {
+        let (place, evidence, cure) = (place.to_owned(), evidence.into(), cure.into());
+        self.findings.push(Finding { code, severity, place, evidence, cure });
+    }
+
+    /// Notes that a server does not let us look at it.
+    pub fn judge_refusal(&mut self, place: &str, trouble: Trouble) {
+        let (code, cure) = match trouble.kind {
+            StoreErrorKind::Denied => ("denied", "give user and password that the server knows"),
+            StoreErrorKind::Misconfigured => ("misconfigured", "correct the URL"),
+            StoreErrorKind::TooSlow => ("slow", "see what keeps it busy, and what is between us"),
+            _ => ("unreachable", "see that it runs, and that nothing between us refuses the connection"),
+        };
+        self.find(Severity::Error, code, place, trouble.message, cure);
+    }
+
+    /// Notes that a server is nearly full of connections.
+    pub fn judge_connections(&mut self, place: &str, taken: u64, most: u64, setting: &str) {
+        if most > 0 && taken.saturating_mul(10) > most.saturating_mul(9) {
+            let evidence = format!("{taken} of {most} connections are taken");
+            self.find(Severity::Warning, "connections", place, evidence, format!("raise {setting}"));
+        }
+    }
+
+    /// Notes what a trial met.
+    pub fn judge_trial(&mut self, place: &str, trial: Result<(), Trouble>) {
+        let Err(Trouble { kind, message }) = trial else { return };
+        let (severity, code, cure) = match &kind {
+            StoreErrorKind::Unreachable => {
+                (Severity::Error, "unreachable", "see that it runs and that we may reach it")
+            }
+            StoreErrorKind::TooSlow => (Severity::Error, "slow", "see what keeps it busy, or choose a longer ttl"),
+            StoreErrorKind::Denied => (Severity::Error, "rights", "give its user what is missing"),
+            StoreErrorKind::ClockOff { .. } => {
+                (Severity::Error, "clock", "let both follow the same time source (chrony, ntpd)")
+            }
+            StoreErrorKind::Quarantined { .. } => {
+                (Severity::Warning, "probation", "wait; or `fencepost init`, if no lock is held anywhere")
+            }
+            StoreErrorKind::Misconfigured => (Severity::Error, "misconfigured", "correct what it names"),
+            _ => (Severity::Error, "unexpected", "find out what answers there"),
+        };
+        self.find(severity, code, place, format!("a lock could not be taken, renewed and released: {message}"), cure);
+    }
+
+    /// Opens the store and [tries it out](try_out), unless something is so wrong that it would only be said once more.
+    pub fn judge_use<S: Store>(
+        &mut self,
+        place: &str,
+        ttl: Duration,
+        open: impl FnOnce(Clock) -> Result<S, StoreError>,
+    ) {
+        if self.worst() == Some(Severity::Error) {
+            return;
+        }
+        let clock = Clock::system().map_err(|error| Trouble::new(StoreErrorKind::Unexpected, error.to_string()));
+        let trial = clock.and_then(|clock| {
+            let store = open(clock.clone()).map_err(|error| Trouble::new(error.kind, error.message))?;
+            try_out(&store, &clock, ttl)
+        });
+        self.judge_trial(place, trial);
+    }
+
+    /// Judges how long a server takes to answer against what one request may take. `samples`: some round trips.
+    pub fn judge_latency(&mut self, place: &str, mut samples: Vec<Duration>, allowed: Duration, ttl: Duration) {
+        let Some(last) = samples.len().checked_sub(1) else { return };
+        samples.sort_unstable();
+        let (median, high) = (samples[last / 2], samples[last * 99 / 100]);
+        let seen = format!("p50 {}, p99 {}", shown(median), shown(high));
+        self.fact(place, "round trip", seen.clone());
+        let severity = match (median > allowed, high > allowed) {
+            (true, _) => Severity::Error,
+            (false, true) => Severity::Warning,
+            (false, false) => return,
+        };
+        let evidence =
+            format!("{seen} of {}; with a ttl of {} an answer may take {}", last + 1, shown(ttl), shown(allowed));
+        let cure =
+            "choose a longer ttl, say with answer_within how long an answer may take, or come closer to the server";
+        self.find(severity, "slow", place, evidence, cure);
+    }
+
+    /// Judges how far a server's clock is ahead of ours, in milliseconds; the reading took `round_trip`.
+    pub fn judge_clock(&mut self, place: &str, ahead_ms: i64, round_trip: Duration) {
+        self.fact(place, "clock", format!("{ahead_ms:+} ms from ours"));
+        let off = Duration::from_millis(ahead_ms.unsigned_abs());
+        let apart = off.saturating_sub(round_trip);
+        let severity = match apart {
+            _ if apart > table::WINDOW => Severity::Error,
+            _ if apart > CLOCKS_APART => Severity::Warning,
+            _ => return,
+        };
+        let way = if ahead_ms > 0 { "ahead of" } else { "behind" };
+        let evidence = format!("its clock is {} {way} ours", shown(off));
+        let cure = "let both follow the same time source (chrony, ntpd), and find out which of them is wrong";
+        self.find(severity, "clock", place, evidence, cure);
+    }
+}
+
+/// Clocks that are further apart than this are looked after by nobody.
+const CLOCKS_APART: Duration = Duration::from_secs(1);
+
+/// Takes a lock of a random name, renews it and releases it, as any client would: what a store lets us do is seen by
+/// doing it. Nothing is left behind, whatever the answers are.
+///
+/// # Errors
+/// What the first step that failed met.
+pub fn try_out(store: &dyn Store, clock: &Clock, ttl: Duration) -> Result<(), Trouble> {
+    let random = Owner::random().map_err(|error| Trouble::new(StoreErrorKind::Unexpected, error.to_string()))?;
+    let name = LockName::new(format!("fencepost-doctor-{}", &random.expose()[..12])).expect("BUG: a plain name");
+    let ttl = ttl.max(store.abilities().smallest_ttl).min(store.abilities().largest_ttl.unwrap_or(ttl));
+    let (turn, actor, mode) = (Turn::AfterOthers, None, Mode::Exclusive);
+    let (label, delay) = (Arc::from("fencepost doctor"), Duration::ZERO);
+    let claim = Arc::new(Claim { name, owner: random, label, mode, ttl, turn, fenced: true, actor, delay });
+    let propose = |token: FencingToken| match store.abilities().mints {
+        true => Proposal::Next,
+        false => Proposal::Exactly(token),
+    };
+    let take = |token| Step::Acquire { claim: claim.clone(), attempt: 1, token: propose(token), unify: false };
+    let guess = store.clock().unwrap_or_else(|| FencingToken::at(clock.wall()));
+    let taken = match ask(store, clock, take(guess)) {
+        // It says what fits; its clock goes on meanwhile.
+        Ok(Answer::Stale { clock: theirs, .. }) => ask(store, clock, take(theirs.plus(table::WINDOW / 2))),
+        other => other,
+    };
+    let token = match taken {
+        Ok(Answer::Granted { token }) => Ok(token),
+        Ok(other) => Err(Trouble::new(StoreErrorKind::Unexpected, format!("a lock nobody has was answered {other:?}"))),
+        Err(trouble) => Err(trouble),
+    };
+    let kept =
+        token.clone().and_then(|token| ask(store, clock, Step::Renew { claim: claim.clone(), token, pass: None }));
+    let last = token.as_ref().map_or(guess, |token| *token);
+    let raise = token.is_err().then_some(last).filter(|_| !store.abilities().mints);
+    let freed =
+        ask(store, clock, Step::Release { claim: claim.clone(), raise, pass: propose(last.next()), then: None });
+    token?;
+    kept?;
+    freed.map(drop)
+}
+
+/// How long one step of a trial may take.
+const TRIAL_WITHIN: Duration = Duration::from_secs(5);
+
+fn ask(store: &dyn Store, clock: &Clock, step: Step) -> Result<Answer, Trouble> {
+    let (sender, receiver) = mpsc::channel();
+    store.submit(step, clock.now().plus(TRIAL_WITHIN), Reply::new(Arc::new(Inbox(Mutex::new(sender))), 0, 1));
+    let silence = || Trouble::new(StoreErrorKind::TooSlow, format!("no answer within {}", shown(TRIAL_WITHIN)));
+    receiver.recv_timeout(TRIAL_WITHIN).unwrap_or_else(|_| Err(silence()))
+}
+
+/// Hands answers on to whoever waits for them.
+struct Inbox(Mutex<mpsc::Sender<Result<Answer, Trouble>>>);
+
+impl Mailbox for Inbox {
+    fn post(self: Arc<Self>, post: Post) {
+        if let Event::Answer(answer) = post.event {
+            // Who has given up does not listen any more.
+            let _ = self.0.lock().unwrap_or_else(PoisonError::into_inner).send(answer);
+        }
+    }
+}
+
+/// A span, as people read it.
+pub fn shown(span: Duration) -> String {
+    let rounded = match span {
+        _ if span >= Duration::from_secs(10) => Duration::from_secs(span.as_secs()),
+        _ if span >= Duration::from_millis(10) => Duration::from_millis(u64::try_from(span.as_millis()).unwrap_or(0)),
+        _ => Duration::from_micros(u64::try_from(span.as_micros()).unwrap_or(0)),
+    };
+    format!("{rounded:?}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn judged(samples: &[Duration]) -> Option<Severity> {
+        let mut report = Report::new("here");
+        report.judge_latency("a", samples.to_vec(), 50 * MS, 1000 * MS);
+        report.worst()
+    }
+
+    #[test]
+    fn a_slow_server_is_an_error_and_one_that_is_slow_at_times_a_warning() {
+        assert_eq!(judged(&[MS; 100]), None);
+        assert_eq!(judged(&[60 * MS; 100]), Some(Severity::Error));
+        assert_eq!(judged(&[vec![MS; 90], vec![60 * MS; 10]].concat()), Some(Severity::Warning));
+        assert_eq!(judged(&[]), None);
+    }
+
+    #[test]
+    fn clocks_may_be_apart_by_what_the_reading_took() {
+        let judged = |ahead, round_trip| {
+            let mut report = Report::new("here");
+            report.judge_clock("a", ahead, round_trip);
+            report.worst()
+        };
+        assert_eq!(judged(900, MS), None);
+        assert_eq!(judged(-1100, MS), Some(Severity::Warning));
+        assert_eq!(judged(1100, 200 * MS), None);
+        assert_eq!(judged(-11_000, MS), Some(Severity::Error));
+        assert_eq!(judged(i64::MIN, MS), Some(Severity::Error));
+    }
+}
