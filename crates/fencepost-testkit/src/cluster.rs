@@ -1,7 +1,8 @@
 //! A Redis Cluster: three masters, and a replica of each.
 
+use crate::ports::free_port;
 use crate::redis::Redis;
-use crate::server::{Server, free_port};
+use crate::server::Server;
 use crate::wait::{a_moment, until};
 
 /// So many masters, each with a replica.

@@ -5,7 +5,8 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::server::{Recipe, Server, find, free_port};
+use crate::ports::free_port;
+use crate::server::{Recipe, Server, find};
 use crate::wait::until;
 
 /// So many members has a cluster.
@@ -20,6 +21,7 @@ pub struct Etcd {
     tls: Option<PathBuf>,
     /// It becomes ready only with others.
     one_of_several: bool,
+    options: Vec<String>,
 }
 
 impl Etcd {
@@ -27,13 +29,19 @@ impl Etcd {
     pub fn new() -> Self {
         let peer = free_port();
         let members = member(0, peer);
-        Self { name: name(0), peer, members, tls: None, one_of_several: false }
+        Self { name: name(0), peer, members, tls: None, one_of_several: false, options: Vec::new() }
     }
 
     /// Speaks TLS with clients, and with nobody who shows no certificate, with the files `ca.pem`, `server.pem` and
     /// `server.key` of a folder.
     pub fn tls(mut self, folder: &Path) -> Self {
         self.tls = Some(folder.to_owned());
+        self
+    }
+
+    /// With this option, such as `--quota-backend-bytes=200000`.
+    pub fn with(mut self, option: &str) -> Self {
+        self.options.push(option.to_owned());
         self
     }
 
@@ -69,6 +77,7 @@ impl Recipe for Etcd {
         command.args(["--listen-peer-urls", &peers, "--initial-advertise-peer-urls", &peers]);
         command.args(["--initial-cluster", &self.members, "--initial-cluster-state", "new"]);
         command.args(["--heartbeat-interval", "60", "--election-timeout", "600", "--logger", "zap"]);
+        command.args(&self.options);
         if let Some(folder) = &self.tls {
             command.arg("--client-cert-auth").arg("--trusted-ca-file").arg(folder.join("ca.pem"));
             command.arg("--cert-file").arg(folder.join("server.pem"));
@@ -114,6 +123,7 @@ impl EtcdCluster {
             members: members.clone(),
             tls: None,
             one_of_several: true,
+            options: Vec::new(),
         });
         let cluster = Self { servers: recipes.map(Server::start).collect() };
         cluster.until_whole();

@@ -129,7 +129,7 @@ pub fn around(open: impl FnOnce(Clock) -> Opened + Send + 'static) -> Connect {
                 let faulty = Faulty::new(store, clock.clone(), node as u64, Faults::in_answers(node, count));
                 Arc::new(faulty) as Arc<dyn Store>
             };
-            Ok(stores.into_iter().enumerate().map(behind).collect())
+            Ok(stores.into_iter().enumerate().map(behind).collect::<Vec<_>>())
         })
     })
 }

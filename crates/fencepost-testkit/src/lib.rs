@@ -6,7 +6,7 @@
 //! - [`turns`]: what processes noted of their turns, and what is wrong with it.
 //! - [`nodes`]: memory nodes that vote, with or without faults.
 //! - [`recorder`]: a store that writes down every step; [`skewed`]: one whose clock is not known well.
-//! - [`server`]: real servers on free ports, stopped when dropped; [`redis`]: Redis among them.
+//! - [`server`]: real servers on free ports, stopped when dropped; [`ports`]: which nobody else has; [`redis`]: Redis among them.
 //! - [`postgres`], [`mariadb`]: databases, one shared by the tests of a program; [`pgbouncer`]: a pooler before one.
 //! - [`sentinels`]: a Redis master with replicas and sentinels; [`cluster`]: a Redis Cluster.
 //! - [`etcd`]: etcd servers, one or a cluster of three.
@@ -19,6 +19,8 @@
 //! - [`preload`]: clocks that are set and disks that forget, for one process.
 //! - [`process`]: this test program again, in a role; [`queue`]: a line of such processes, some of which are killed.
 //! - [`candidates`]: an election between such processes, whose leaders are killed.
+//! - [`findings`]: what an examination of a deployment found.
+//! - [`http`]: a plain client that keeps its connection; [`load`]: many of them at one service.
 //! - [`steps`]: single steps on a store, without the engine.
 //! - [`poll`]: futures polled by hand; [`wait`]: for something to be so.
 
@@ -30,11 +32,15 @@ pub mod contract;
 pub mod dice;
 pub mod etcd;
 pub mod faulty;
+pub mod findings;
+pub mod http;
+pub mod load;
 pub mod mariadb;
 pub mod net;
 pub mod nodes;
 pub mod pgbouncer;
 pub mod poll;
+pub mod ports;
 pub mod postgres;
 pub mod preload;
 pub mod process;

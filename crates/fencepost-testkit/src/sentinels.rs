@@ -14,17 +14,21 @@ use crate::wait::{PATIENCE, a_moment, until};
 /// The name that the sentinels know the master by.
 pub const MASTER: &str = "main";
 
+/// After how long sentinels take a master for gone that does not answer.
+const SOON: Duration = Duration::from_millis(600);
+
 /// A sentinel.
 #[derive(Clone, Debug)]
 pub struct Sentinel {
     watched: u16,
+    down_after: Duration,
     lines: String,
 }
 
 impl Sentinel {
     /// One that watches a master at this port.
     pub fn watching(port: u16) -> Self {
-        Self { watched: port, lines: String::new() }
+        Self { watched: port, down_after: SOON, lines: String::new() }
     }
 
     /// With this line in its file.
@@ -44,9 +48,11 @@ impl Recipe for Sentinel {
         if !file.exists() {
             let text = format!(
                 "port {port}\nbind 127.0.0.1\nsentinel monitor {MASTER} 127.0.0.1 {} 2\n\
-                 sentinel down-after-milliseconds {MASTER} 600\nsentinel failover-timeout {MASTER} 3000\n\
+                 sentinel down-after-milliseconds {MASTER} {}\nsentinel failover-timeout {MASTER} 3000\n\
                  sentinel parallel-syncs {MASTER} 2\n{}\n",
-                self.watched, self.lines
+                self.watched,
+                self.down_after.as_millis(),
+                self.lines
             );
             fs::write(&file, text).expect("a file in our own folder");
         }
@@ -82,19 +88,34 @@ impl Sentinels {
     /// # Panics
     /// If they do not come to that.
     pub fn start() -> Self {
+        Self::start_watching(SOON)
+    }
+
+    /// The same, but the sentinels make a failover only when told to: they forgive a master that is silent for a while, on a
+    /// busy machine or because writing rests, and with it what they tell each other through it.
+    ///
+    /// # Panics
+    /// If they do not come to that.
+    pub fn start_patient() -> Self {
+        Self::start_watching(2 * PATIENCE)
+    }
+
+    fn start_watching(down_after: Duration) -> Self {
         let recipe = Redis::new().with("--repl-diskless-sync-delay 0 --repl-ping-replica-period 1");
         let master = recipe.clone().start();
         let follow = format!("--replicaof 127.0.0.1 {}", master.port());
         let mut servers = vec![master];
         servers.extend((0..2).map(|_| recipe.clone().with(&follow).start()));
         let watched = servers[0].port();
-        let sentinels = (0..3).map(|_| Server::start(Sentinel::watching(watched))).collect();
+        let sentinel = Sentinel { down_after, ..Sentinel::watching(watched) };
+        let sentinels = (0..3).map(|_| Server::start(sentinel.clone())).collect();
         let set = Self { servers, sentinels };
         for sentinel in &set.sentinels {
             // They look around more often than they would. Not too often: the first to hear of a promotion that another
-            // has begun takes it for a mistake, and undoes it.
+            // has begun takes it for a mistake, and undoes it. And they promote only who has told of itself within five
+            // periods of a ping, while they ask once a second.
             let periods =
-                [("info-period", "100"), ("ping-period", "100"), ("ask-period", "100"), ("publish-period", "500")];
+                [("info-period", "100"), ("ping-period", "400"), ("ask-period", "100"), ("publish-period", "500")];
             let words = periods.iter().flat_map(|(period, span)| [*period, *span]);
             let words: Vec<&str> = ["SENTINEL", "DEBUG"].into_iter().chain(words).collect();
             sentinel.ask(&words);
@@ -171,7 +192,8 @@ impl Sentinels {
         self.until_moved_from(before);
     }
 
-    /// The same as whoever plans it does it: writing rests until the replicas have everything, so that nothing is lost.
+    /// The same as whoever plans it does it: writing rests until the replicas have everything, so that nothing is lost. For
+    /// sentinels that are [patient](Self::start_patient): others promote a replica meanwhile that has not.
     ///
     /// # Panics
     /// If it does not come to that.
@@ -219,4 +241,29 @@ impl Sentinels {
 /// The number at the start of a text.
 fn digits(text: &str) -> &str {
     &text[..text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len())]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_planned_failover_waits_for_a_replica_that_lags() {
+        let set = Sentinels::start_patient();
+        let master = set.master();
+        let behind = &set.servers[usize::from(master == 0)];
+        behind.pause();
+        set.servers[master].ask(&["SET", "written", "last"]);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // Longer than sentinels wait that are not patient.
+                std::thread::sleep(3 * SOON);
+                behind.resume();
+            });
+            set.fail_over_in_order();
+        });
+        assert_ne!(set.master(), master);
+        set.until_whole();
+        assert!(set.servers.iter().all(|server| server.ask(&["GET", "written"]).contains("last")));
+    }
 }

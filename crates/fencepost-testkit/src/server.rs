@@ -2,9 +2,8 @@
 //! they are handed out, stopped when dropped. A server that is not installed fails the test and says what to install.
 
 use std::fs::{self, File};
-use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -14,6 +13,8 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::{Pid, Uid, User};
 use tempfile::TempDir;
+
+use crate::ports::free_port;
 
 /// How long a server may take to become ready.
 const READY_WITHIN: Duration = Duration::from_secs(30);
@@ -120,7 +121,12 @@ impl<R: Recipe> Server<R> {
         if self.process.is_some() {
             self.kill();
         }
-        assert!(self.launch(), "{} did not come back; its log:\n{}", R::PROGRAM, self.log());
+        // Processes that it had started may outlive it for a moment, and keep it from coming back.
+        let began = Instant::now();
+        while !self.launch() {
+            assert!(began.elapsed() < READY_WITHIN, "{} did not come back; its log:\n{}", R::PROGRAM, self.log());
+            crate::wait::a_moment();
+        }
     }
 
     fn launch(&mut self) -> bool {
@@ -212,35 +218,6 @@ pub(crate) fn place_certificate(from: &Path, folder: &Path, user: &str) {
         fs::copy(from.join(file), &to).expect("a file of the certificates' folder");
         fs::set_permissions(&to, fs::Permissions::from_mode(0o600)).expect("our own file");
         give_to(&to, user);
-    }
-}
-
-/// A port that nobody listens on now, below those that the system gives to outgoing connections: one of these would
-/// take the port of a server that is down for a moment.
-pub fn free_port() -> u16 {
-    free_port_of(12_000..22_000)
-}
-
-/// Ports for what servers say among themselves: none twice, and none that a server is given for its clients before these
-/// are in use.
-pub fn free_peer_ports(count: usize) -> Vec<u16> {
-    let mut ports = Vec::with_capacity(count);
-    while ports.len() < count {
-        let port = free_port_of(22_000..32_000);
-        if !ports.contains(&port) {
-            ports.push(port);
-        }
-    }
-    ports
-}
-
-fn free_port_of(ports: std::ops::Range<u64>) -> u16 {
-    loop {
-        let number = RandomState::new().build_hasher().finish() % (ports.end - ports.start) + ports.start;
-        let port = u16::try_from(number).expect("a port");
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
-        }
     }
 }
 

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::server::{Recipe, Server, find, find_in_setup, free_peer_ports};
+use crate::ports::free_peer_ports;
+use crate::server::{Recipe, Server, find, find_in_setup};
 use crate::wait::until;
 
 /// So many servers has an ensemble.
@@ -22,17 +23,24 @@ pub struct ZooKeeper {
     /// `server.1=…` and so on; empty if it is alone.
     members: String,
     longest_session: Duration,
+    shortest_session: Option<Duration>,
 }
 
 impl ZooKeeper {
     /// A server that is alone.
     pub fn new() -> Self {
-        Self { number: 1, members: String::new(), longest_session: Duration::from_secs(120) }
+        Self { number: 1, members: String::new(), longest_session: Duration::from_secs(120), shortest_session: None }
     }
 
     /// The longest session that it grants.
     pub fn longest_session(mut self, longest: Duration) -> Self {
         self.longest_session = longest;
+        self
+    }
+
+    /// The shortest session that it grants; by default two ticks.
+    pub fn shortest_session(mut self, shortest: Duration) -> Self {
+        self.shortest_session = Some(shortest);
         self
     }
 
@@ -65,18 +73,22 @@ impl Recipe for ZooKeeper {
         fs::create_dir_all(&data).expect("a folder of its own");
         fs::write(data.join("myid"), self.number.to_string()).expect("a file of its own");
         let longest = self.longest_session.as_millis();
+        let shortest = self.shortest_session.map(|span| format!("minSessionTimeout={}\n", span.as_millis()));
         // A sync to disk would cost time and protect nobody: a process that is killed loses nothing that it has written.
         let settings = format!(
             "tickTime=500\ninitLimit=40\nsyncLimit=4\ndataDir={}\nclientPort={port}\nclientPortAddress=127.0.0.1\n\
              maxClientCnxns=0\nmaxSessionTimeout={longest}\nadmin.enableServer=false\n4lw.commands.whitelist=srvr\n\
-             forceSync=no\n{}",
+             forceSync=no\n{}{}",
             data.display(),
+            shortest.unwrap_or_default(),
             self.members
         );
         let file = folder.join("zoo.cfg");
         fs::write(&file, settings).expect("a file of its own");
         command.args(["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]);
         command.args(["-Dzookeeper.forceSync=no", "-Dzookeeper.fsync.warningthresholdms=60000"]);
+        // Servers that look for a leader tell each other more and more seldom, up to once a minute.
+        command.arg("-Dzookeeper.fastleader.maxNotificationInterval=1000");
         command.arg("-cp").arg(JAR).arg("org.apache.zookeeper.server.quorum.QuorumPeerMain").arg(&file);
     }
 

@@ -1,10 +1,12 @@
-//! Random workers on nodes that vote, over a network that loses, delays and repeats, with nodes that come and go:
-//! never two holders by their own clocks, tokens rise in grant order, and everything is free in the end.
+//! Random workers on nodes that vote, or guests of one service on one node, over a network that loses, delays and repeats,
+//! with nodes that come and go: never two holders by their own clocks, tokens rise in grant order, and everything is free in
+//! the end.
 
 use std::pin::Pin;
 use std::time::Duration;
 
-use fencepost_core::{Blocking, FencingToken, Guard, Lock, VirtualClock};
+use fencepost_core::store::OnBehalf;
+use fencepost_core::{Blocking, FencingToken, Guard, Lock, Locks, VirtualClock};
 use fencepost_testkit::dice::Dice;
 use fencepost_testkit::faulty::{Faults, Link};
 use fencepost_testkit::nodes::Nodes;
@@ -15,6 +17,15 @@ const TTL: Duration = Duration::from_secs(2);
 const TURNS: u32 = 300;
 
 type Acquiring = Pin<Box<dyn Future<Output = Option<Guard>>>>;
+
+/// Who works.
+#[derive(Clone, Copy)]
+enum Crowd {
+    /// Programs on three or five nodes.
+    Programs,
+    /// Clients of one service on one node: a release takes the next of them along.
+    Guests,
+}
 
 enum Worker {
     Idle,
@@ -32,20 +43,34 @@ struct World {
 }
 
 impl World {
-    fn new(seed: u64) -> Self {
+    fn new(seed: u64, crowd: Crowd) -> Self {
         let mut dice = Dice::new(seed);
         let clock = VirtualClock::new();
         let faults =
             Faults { lose: 30, duplicate: 50, delay: 700, delay_max: Duration::from_millis(120), ..Faults::default() };
-        let nodes = Nodes::new([3, 5][dice.below(2) as usize], &clock.clock(), seed, faults);
+        let count = match crowd {
+            Crowd::Programs => [3, 5][dice.below(2) as usize],
+            Crowd::Guests => 1,
+        };
+        let nodes = Nodes::new(count, &clock.clock(), seed, faults);
+        let connect = |number: u64| -> Locks {
+            let locks = nodes.connect().clock(&clock).seed(seed * 8 + number).ttl(TTL);
+            locks.answer_within(Duration::from_millis(200)).block().expect("memory is there")
+        };
+        let service = connect(0);
         let workers = 2 + dice.below(4);
         let workers = (0..workers).map(|number| {
-            let locks = nodes.connect().clock(&clock).seed(seed * 8 + number).ttl(TTL);
-            let locks = locks.answer_within(Duration::from_millis(200)).block().expect("memory is there");
+            let lock = match crowd {
+                Crowd::Programs => connect(number).lock("x"),
+                Crowd::Guests => service.lock("x").on_behalf(OnBehalf::default()),
+            };
             let lock = match number % 3 {
-                0 => locks.lock("x").wait_forever(),
-                1 => locks.lock("x").wait_at_most(Duration::from_millis(700)),
-                _ => locks.lock("x").unfair().wait_at_most(Duration::from_secs(1)),
+                0 => lock.wait_forever(),
+                1 => lock.wait_at_most(Duration::from_millis(700)),
+                _ => match crowd {
+                    Crowd::Programs => lock.unfair().wait_at_most(Duration::from_secs(1)),
+                    Crowd::Guests => lock.wait_at_most(Duration::from_secs(3)),
+                },
             };
             (lock, Worker::Idle)
         });
@@ -104,11 +129,11 @@ impl World {
     }
 }
 
-#[test]
-fn never_two_holders_and_never_a_lower_token_whatever_the_network_does() {
+/// How many were granted in all.
+fn live_through(crowd: Crowd) -> u64 {
     let mut grants = 0;
     for seed in 0..SEEDS {
-        let mut world = World::new(seed);
+        let mut world = World::new(seed, crowd);
         for _ in 0..TURNS {
             world.turn(seed);
         }
@@ -120,5 +145,17 @@ fn never_two_holders_and_never_a_lower_token_whatever_the_network_does() {
         assert_eq!(world.clock.next_alarm(), None, "something goes on for ever, seed {seed}");
         grants += world.grants;
     }
+    grants
+}
+
+#[test]
+fn never_two_holders_and_never_a_lower_token_whatever_the_network_does() {
+    let grants = live_through(Crowd::Programs);
+    assert!(grants > SEEDS * 5, "{grants} grants in {SEEDS} runs: the test shows little");
+}
+
+#[test]
+fn the_same_holds_for_guests_of_one_service_that_go_with_each_others_releases() {
+    let grants = live_through(Crowd::Guests);
     assert!(grants > SEEDS * 5, "{grants} grants in {SEEDS} runs: the test shows little");
 }

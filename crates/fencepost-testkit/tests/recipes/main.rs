@@ -1,5 +1,6 @@
 //! Recipes in memory: to the millisecond in virtual time, and with many threads at once.
 
+mod begun;
 mod everywhere;
 mod once_per_key;
 mod single_flight;
