@@ -15,7 +15,7 @@ local function kept(value)
 end
 if ARGV[5] == 'x' then
   local value = redis.call('GET', KEYS[1])
-  if value and string.sub(value, 1, 40) == ARGV[1] and token_in(value) == ARGV[2] then
+  if value and string.sub(value, 1, 40) == ARGV[1] and token_in(value) == ARGV[2] --[[IN_SET]] then
     redis.call('PEXPIRE', KEYS[2], '86400000')
     redis.call('PEXPIRE', KEYS[1], ARGV[4])
     return kept(value)

@@ -4,7 +4,6 @@ use fencepost_core::store::FencingToken;
 
 use crate::keys::Keys;
 use crate::scripts::Script;
-use crate::steps::MARKER;
 use crate::wire;
 
 /// A call of a script: its keys and arguments, ready for the wire.
@@ -71,7 +70,7 @@ impl Call {
         call.key(word![prefix, name]);
         call.key(word!["fp:fence:{", prefix, name, "}"]);
         if !keys.clustered {
-            call.key(word![MARKER]);
+            call.key(word![&*keys.marker]);
             return call;
         }
         // The marker is in another slot; the scripts ask for the time instead. The other keys are named though scripts
@@ -90,7 +89,7 @@ impl Call {
             call.key(word![prefix, name]);
             call.key(word!["fp:fence:{", prefix, name, "}"]);
             if call.keys == 2 {
-                call.key(word![MARKER]);
+                call.key(word![&*keys.marker]);
             }
         }
         call

@@ -15,8 +15,10 @@ use crate::keys::Keys;
 use crate::link::{Common, Link, Up};
 use crate::scripts::{Dialect, Trust};
 use crate::sentinel;
+use crate::sets;
 use crate::settled::Settled;
 use crate::socket::{self, Place, Socket};
+use crate::standing::{Standing, Voice};
 use crate::url::{Address, Config, Deployment, Node};
 use crate::wire::{self, Value};
 
@@ -57,7 +59,9 @@ pub(crate) fn start(config: &Config, clock: &Clock) -> io::Result<Started> {
     let waker = Arc::new(Waker::new(poll.registry(), Token(usize::MAX))?);
     let random = Owner::random().map_err(|error| io::Error::other(error.to_string()))?;
     let clustered = config.deployment == Deployment::Cluster;
-    let keys = Keys { prefix: config.prefix.clone(), clustered, layout: config.layout };
+    let fingerprint = sets::fingerprint(config);
+    let marker = sets::marker(config.quorum, &fingerprint);
+    let keys = Keys { prefix: config.prefix.clone(), clustered, layout: config.layout, marker };
     let inbox = keys.inbox(&random);
     let common = Common {
         keys: Arc::new(keys),
@@ -72,11 +76,13 @@ pub(crate) fn start(config: &Config, clock: &Clock) -> io::Result<Started> {
     let now = clock.now();
     let peers: Vec<Peer> = match &fleet {
         None => {
-            let peer = |node: &Node| {
-                let link = Link::new(node.address.to_string(), &common);
+            let standing = config.quorum.then(|| Arc::new(Standing::new(config.nodes.len(), &config.sets)));
+            let peer = |(server, node): (usize, &Node)| {
+                let mut link = Link::new(node.address.to_string(), &common);
+                link.voice = standing.clone().map(|standing| Voice { standing, server });
                 Peer::new(Arc::new(link), node.clone(), Role::Server, now)
             };
-            config.nodes.iter().map(peer).collect()
+            config.nodes.iter().enumerate().map(peer).collect()
         }
         Some(fleet) => finding::peers(fleet, config, now),
     };
@@ -90,8 +96,8 @@ pub(crate) fn start(config: &Config, clock: &Clock) -> io::Result<Started> {
         clock: clock.clone(),
         stop,
         settled,
-        fingerprint: fingerprint(config),
-        probation: config.max_ttl.max(table::WINDOW) + Duration::from_secs(1),
+        fingerprint,
+        probation: probation(config),
         quorum: config.quorum,
         judges: config.quorum || config.waits_after_failover,
         trust_all: config.trust_all,
@@ -103,16 +109,9 @@ pub(crate) fn start(config: &Config, clock: &Clock) -> io::Result<Started> {
     Ok(Started { links, fleet, handle })
 }
 
-/// What makes a set of nodes one cluster: all clients must mean the same.
-fn fingerprint(config: &Config) -> String {
-    let mut nodes: Vec<String> = config.nodes.iter().map(|node| node.address.to_string()).collect();
-    nodes.sort_unstable();
-    match (config.quorum, config.waits_after_failover, &config.deployment) {
-        (true, ..) => format!("{} max_ttl_ms={}", nodes.join(","), config.max_ttl.as_millis()),
-        (_, true, Deployment::Sentinels { master }) => format!("{master} max_ttl_ms={}", config.max_ttl.as_millis()),
-        (_, true, Deployment::Cluster) => format!("a cluster max_ttl_ms={}", config.max_ttl.as_millis()),
-        _ => "alone".to_owned(),
-    }
+/// How long a node that may have forgotten keeps still.
+pub(crate) fn probation(config: &Config) -> Duration {
+    config.max_ttl.max(table::WINDOW) + Duration::from_secs(1)
 }
 
 /// How servers are found that the URL does not name.
@@ -302,7 +301,7 @@ impl Driver {
         if self.asks_sentinels(number) {
             return self.ask_a_sentinel(number);
         }
-        let address = self.peers[number].node.address.clone();
+        let address = self.peers[number].node.door().clone();
         if let Some(place) = socket::known(&address) {
             return self.open(number, &place);
         }
@@ -333,10 +332,7 @@ impl Driver {
                 Ok(true) => {
                     let mut unsent = Vec::new();
                     let expected = match peer.role {
-                        Role::Server => {
-                            let clustered = peer.link.keys.clustered;
-                            greeting::introduce(&mut unsent, &peer.node, &peer.link.inbox, clustered)
-                        }
+                        Role::Server => greeting::introduce(&mut unsent, &peer.node, &peer.link.inbox, &peer.link.keys),
                         Role::Sentinel => sentinel::introduce(&mut unsent, &peer.node),
                     };
                     let layout = peer.link.keys.layout;
@@ -422,6 +418,7 @@ impl Driver {
     /// The link is gone, or did not come about: everybody who waits is told, at once.
     fn fail(&mut self, number: usize, trouble: Trouble) {
         let peer = &mut self.peers[number];
+        peer.link.voice.iter().for_each(Voice::falls_silent);
         // Who was refused is so again until somebody has mended it.
         let refused = matches!(trouble.kind, StoreErrorKind::Denied | StoreErrorKind::Misconfigured);
         let pause = if refused { REFUSED_PAUSE } else { peer.pause };

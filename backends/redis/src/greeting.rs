@@ -5,23 +5,30 @@ use std::time::Duration;
 use fencepost_core::store::{StoreErrorKind, Trouble};
 
 use crate::error;
+use crate::keys::Keys;
 use crate::scripts::{self, Dialect, Script};
+use crate::sets;
 use crate::steps::{MARKER, PROBATION};
 use crate::url::Node;
 use crate::wire::{self, Value};
 
-/// Says who we are.
-pub(crate) fn hello(out: &mut Vec<u8>, node: &Node) {
+/// Says who we are, and by which name `CLIENT LIST` shall show this connection.
+pub(crate) fn hello(out: &mut Vec<u8>, node: &Node, name: Option<&str>) {
     let user = node.user.as_deref().unwrap_or("default");
-    match &node.password {
-        Some(password) => wire::write(out, &[b"HELLO", b"3", b"AUTH", user.as_bytes(), password.as_bytes()]),
-        None => wire::write(out, &[b"HELLO", b"3"]),
+    let mut words: Vec<&[u8]> = vec![b"HELLO", b"3"];
+    if let Some(password) = &node.password {
+        words.extend([b"AUTH", user.as_bytes(), password.as_bytes()]);
     }
+    if let Some(name) = name {
+        words.extend([b"SETNAME", name.as_bytes()]);
+    }
+    wire::write(out, &words);
 }
 
 /// The first commands: who we are, and who the server is. Answers how many replies they have.
-pub(crate) fn introduce(out: &mut Vec<u8>, node: &Node, inbox: &str, clustered: bool) -> usize {
-    hello(out, node);
+pub(crate) fn introduce(out: &mut Vec<u8>, node: &Node, inbox: &str, keys: &Keys) -> usize {
+    let clustered = keys.clustered;
+    hello(out, node, (keys.marker != MARKER).then(|| sets::client_name(&keys.marker)).as_deref());
     wire::write(out, &[b"SELECT", node.database.to_string().as_bytes()]);
     wire::write(out, &[b"INFO"]);
     match clustered {
@@ -48,6 +55,8 @@ pub(crate) struct Server {
     pub(crate) up_for: Duration,
     /// It has a marker, or is on probation: somebody has used it before.
     pub(crate) is_known: bool,
+    /// The sets that its marker names, if it has one.
+    pub(crate) votes_in: Option<String>,
     /// Every write is on disk before it is answered.
     pub(crate) keeps_everything: bool,
     /// It follows a master.
@@ -106,6 +115,7 @@ impl Server {
             run: field("run_id").to_owned(),
             up_for: Duration::from_secs(field("uptime_in_seconds").parse().unwrap_or(0)),
             is_known: !clustered && (*marker != Value::Null || *probation != Value::Null),
+            votes_in: marker.text().and_then(|marker| Some(marker.rsplit_once('|')?.0.to_owned())),
             is_replica: field("role") == "slave" || said(hello, "role").is_some_and(|role| role == "replica"),
             was_promoted: field("master_replid2").contains(|digit| digit != '0'),
             slots: clustered.then(|| marker.clone()),
@@ -120,7 +130,8 @@ fn said(hello: &Value, name: &str) -> Option<String> {
     pairs.into_iter().find(|pair| pair[0].text().as_deref() == Some(name)).and_then(|pair| pair[1].text())
 }
 
-fn refused(text: &str) -> Trouble {
+/// What it means that a server does not greet us.
+pub(crate) fn refused(text: &str) -> Trouble {
     if text.contains("unknown command") && text.to_lowercase().contains("hello") {
         return Trouble::new(StoreErrorKind::Misconfigured, "it is older than Redis 6.2, which we need");
     }
@@ -140,10 +151,12 @@ pub(crate) fn equip(out: &mut Vec<u8>, dialect: Dialect, trust: &[Vec<u8>]) -> u
     dialect.scripts().len() + 1
 }
 
-/// The command that asks whether a node may vote. `place` is where its marker is, `words` what `trust.lua` is told.
-pub(crate) fn trust(place: &str, words: &[String]) -> Vec<Vec<u8>> {
+/// The command that asks whether a node may vote. `place` is where its marker is, `sign` the key by which the scripts see
+/// it, `words` what `trust.lua` is told.
+pub(crate) fn trust(place: &str, sign: &str, words: &[String]) -> Vec<Vec<u8>> {
     let (marker, probation) = (format!("{MARKER}{place}"), format!("{PROBATION}{place}"));
-    let start = ["EVAL", scripts::TRUST, "2", &marker, &probation];
+    let sign = if sign == MARKER { &marker } else { sign };
+    let start = ["EVAL", scripts::TRUST, "3", &marker, &probation, sign];
     start.into_iter().chain(words.iter().map(String::as_str)).map(|word| word.as_bytes().to_vec()).collect()
 }
 

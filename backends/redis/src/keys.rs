@@ -25,6 +25,8 @@ pub(crate) struct Keys {
     /// All keys of a lock must fall into one slot.
     pub(crate) clustered: bool,
     pub(crate) layout: Layout,
+    /// The key by which a node tells that it votes in our set, and what time it is.
+    pub(crate) marker: String,
 }
 
 impl Keys {
@@ -101,7 +103,7 @@ mod tests {
     use super::*;
 
     fn keys() -> Keys {
-        Keys { prefix: "lock:".into(), clustered: true, layout: Layout::Fencepost }
+        Keys { prefix: "lock:".into(), clustered: true, layout: Layout::Fencepost, marker: String::new() }
     }
 
     /// The first is in Redis' own description of clusters, the others were asked of a server.

@@ -3,6 +3,7 @@
 mod call;
 mod channels;
 mod cluster;
+mod doctor;
 mod driver;
 mod error;
 mod fleet;
@@ -10,13 +11,17 @@ mod greeting;
 mod keys;
 mod link;
 mod listeners;
+mod probe;
+mod reconfigure;
 mod redisson;
 mod replicas;
 mod scripts;
 mod sentinel;
+mod sets;
 mod settings;
 mod settled;
 mod socket;
+mod standing;
 mod steps;
 mod store;
 #[cfg(feature = "tls")]
@@ -29,6 +34,8 @@ mod unverified;
 mod url;
 mod wire;
 
+pub use doctor::examine;
+pub use reconfigure::{MemberState, Orders, Progress, Reconfiguration, reconfigure};
 pub use store::RedisNode;
 
 use std::future::poll_fn;
@@ -36,7 +43,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use driver::Started;
-use fencepost_core::store::{Clock, Opening, Store, StoreError, StoreErrorKind, connect_async};
+use fencepost_core::store::{Clock, Members, Opening, Store, StoreError, StoreErrorKind, connect_async};
 use fencepost_core::{Connect, Invalid};
 use fleet::FleetNode;
 use url::{Config, Deployment};
@@ -56,9 +63,20 @@ pub const SCHEMES: [&str; 9] = [
 
 /// Connects to `SCHEME:REST`, where the scheme is one of [`SCHEMES`].
 pub fn connect(scheme: &str, rest: &str) -> Connect {
-    match Config::parse(scheme, rest) {
-        Ok(config) => connect_async(move |Opening { clock, .. }| Box::pin(open_any(config, clock))),
-        Err(invalid) => Connect::invalid(invalid),
+    let config = match Config::parse(scheme, rest) {
+        Ok(config) => config,
+        Err(invalid) => return Connect::invalid(invalid),
+    };
+    let answer_within = config.answer_within;
+    let connect = connect_async(move |Opening { clock, .. }| {
+        Box::pin(async move {
+            let sets = config.sets.clone();
+            Ok(Members::in_sets(open_any(config, clock).await?, sets))
+        })
+    });
+    match answer_within {
+        Some(within) => connect.answer_within(within),
+        None => connect,
     }
 }
 
@@ -82,7 +100,7 @@ pub async fn init(scheme: &str, rest: &str) -> Result<(), StoreError> {
     let mut config = Config::parse(scheme, rest).map_err(|invalid| wrong(invalid.to_string()))?;
     config.trust_all = true;
     let clock = Clock::system().map_err(|error| wrong(error.to_string()))?;
-    let Started { links, fleet, handle } = driver::start(&config, &clock).map_err(|error| wrong(error.to_string()))?;
+    let Started { links, fleet, handle } = started(&config, &clock)?;
     poll_fn(|context| handle.settled.poll_all(context.waker()).map_or(Poll::Pending, Poll::Ready)).await;
     let links = fleet.as_ref().map_or(links, |fleet| fleet.links());
     let trouble = links.iter().find_map(|link| {

@@ -20,7 +20,9 @@ use crate::listeners::Listeners;
 use crate::replicas::Replicas;
 use crate::scripts::{Dialect, Script, Trust};
 use crate::sentinel;
+use crate::sets;
 use crate::socket::Socket;
+use crate::standing::{Says, Voice};
 use crate::steps::{self, Meaning, Read};
 use crate::wire::{self, Value};
 
@@ -87,6 +89,8 @@ pub(crate) struct Link {
     pub(crate) fleet: Option<Weak<Fleet>>,
     /// How far the server's calendar is ahead of ours, in microseconds; `i64::MIN`: not known.
     ahead_us: AtomicI64,
+    /// Where it votes, as one of several. `None`: it is alone, or found by others.
+    pub(crate) voice: Option<Voice>,
     state: Mutex<State>,
 }
 
@@ -132,7 +136,8 @@ impl Link {
         let ahead_us = AtomicI64::new(i64::MIN);
         let Common { keys, inbox, clock, waker, listeners, replicas, fleet } = common.clone();
         let listeners = listeners.unwrap_or_default();
-        Self { label, keys, inbox, clock, waker, listeners, replicas, fleet, ahead_us, state: Mutex::new(state) }
+        let (voice, state) = (None, Mutex::new(state));
+        Self { label, keys, inbox, clock, waker, listeners, replicas, fleet, ahead_us, voice, state }
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
@@ -346,8 +351,29 @@ impl Link {
     /// Asks whether the node may vote.
     pub(crate) fn judge(self: &Arc<Self>, then: impl FnOnce(&Arc<Link>, Result<(), Trouble>) + Send + 'static) {
         let words = self.state().trust.clone();
-        let parts: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-        self.command(&parts, move |link, outcome| then(link, outcome.and_then(|value| trusted(&value))));
+        let parts: Vec<&[u8]> = words.iter().map(Vec::as_slice).chain([self.vouches()]).collect();
+        self.command(&parts, move |link, outcome| then(link, outcome.and_then(|value| link.judged(&value))));
+    }
+
+    /// Whether we may let it into our set again if it forgot, as `trust.lua` is told.
+    pub(crate) fn vouches(&self) -> &'static [u8] {
+        match &self.voice {
+            Some(voice) if !voice.standing.vouches() => b"0",
+            _ => b"1",
+        }
+    }
+
+    /// What `trust.lua` says. The others are judged by it, too.
+    pub(crate) fn judged(&self, value: &Value) -> Result<(), Trouble> {
+        let verdict = trusted(value, &self.keys.marker);
+        let says = match &verdict {
+            Ok(()) => Some(Says::Ours),
+            Err(Trouble { kind: StoreErrorKind::Quarantined { .. }, .. }) => Some(Says::Nothing),
+            Err(Trouble { kind: StoreErrorKind::Misconfigured, .. }) => Some(Says::Others),
+            Err(_) => None,
+        };
+        self.voice.iter().zip(says).for_each(|(voice, says)| voice.says(says));
+        verdict
     }
 
     /// Takes what the server said unasked to whom it concerns.
@@ -418,7 +444,7 @@ impl Up {
 }
 
 /// What `trust.lua` says.
-pub(crate) fn trusted(value: &Value) -> Result<(), Trouble> {
+fn trusted(value: &Value, marker: &str) -> Result<(), Trouble> {
     let parts = match value {
         Value::Error(text) => return Err(error::trouble(text)),
         other => other.array().unwrap_or_default(),
@@ -427,16 +453,20 @@ pub(crate) fn trusted(value: &Value) -> Result<(), Trouble> {
         (Some(1), _) => Ok(()),
         (Some(0), Some(left)) => {
             let left = Duration::from_millis(left.number().and_then(|left| u64::try_from(left).ok()).unwrap_or(0));
-            let message = "it may have lost its memory: it votes again when every lease it may have forgotten is over; \
-                           for a new cluster, `fencepost init` trusts it at once";
+            let message = match left.is_zero() {
+                false => {
+                    "it may have lost its memory: it votes again when every lease it may have forgotten is over; for a new \
+                     cluster, `fencepost init` trusts it at once"
+                }
+                true => {
+                    "it lost its memory, and is let in again once a majority of its servers is heard and none of them \
+                     belongs to another cluster; look at what the others say"
+                }
+            };
             Err(Trouble::new(StoreErrorKind::Quarantined { left }, message))
         }
         (Some(2), Some(theirs)) => {
-            let theirs = theirs.text().unwrap_or_default();
-            let message = format!(
-                "it belongs to the cluster {theirs:?}: every client must list the same nodes, spelled alike, with the \
-                 same max_ttl_ms; while nobody holds a lock, `fencepost init` makes a new cluster of it"
-            );
+            let message = sets::refusal(marker, &theirs.text().unwrap_or_default());
             Err(Trouble::new(StoreErrorKind::Misconfigured, message))
         }
         _ => Err(Trouble::new(StoreErrorKind::Unexpected, format!("an odd reply: {value:?}"))),

@@ -9,7 +9,7 @@ use fencepost_core::store::{Claim, FencingToken, Mode, Owner, Step, StoreErrorKi
 use crate::call::{Call, word};
 use crate::keys::{Keys, Layout, slot};
 use crate::scripts::Script;
-use crate::steps::{ASKED, MARKER, Meaning, REVOKED, actor, millis, proposed, since};
+use crate::steps::{ASKED, Meaning, REVOKED, actor, millis, proposed, since};
 
 /// Before a key that stands in the names of its companions as it is.
 pub(crate) const VERBATIM: char = '=';
@@ -77,7 +77,7 @@ pub(crate) fn call(keys: &Keys, clock: FencingToken, step: &Step) -> (Call, Mean
         call.key(word![&*key]);
         call.key(word![&*companion(FENCE, &key)]);
         // In a cluster the marker is in another slot; the record is named because of slots that move.
-        let third = if keys.clustered { companion(RECORD, &key) } else { MARKER.to_owned() };
+        let third = if keys.clustered { companion(RECORD, &key) } else { keys.marker.clone() };
         call.key(word![&*third]);
         call
     };
@@ -133,7 +133,7 @@ mod tests {
     use fencepost_core::store::LockName;
 
     fn keys() -> Keys {
-        Keys { prefix: String::new(), clustered: true, layout: Layout::Redisson }
+        Keys { prefix: String::new(), clustered: true, layout: Layout::Redisson, marker: String::new() }
     }
 
     fn inspect(name: &str) -> Step {

@@ -12,7 +12,7 @@ pub(crate) const SWITCHED: &str = "+switch-master";
 
 /// The first commands to a sentinel. Answers how many replies they have.
 pub(crate) fn introduce(out: &mut Vec<u8>, node: &Node) -> usize {
-    greeting::hello(out, node);
+    greeting::hello(out, node, None);
     wire::write(out, &[b"SUBSCRIBE", SWITCHED.as_bytes()]);
     2
 }

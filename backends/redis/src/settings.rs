@@ -13,6 +13,9 @@ use crate::url::Kind;
 const REPLICAS_MAX: u32 = 100;
 const REPLICAS_WITHIN_MAX: Duration = Duration::from_millis(1000);
 
+/// The longest that an answer may be waited for.
+const ANSWER_WITHIN_MAX: Duration = Duration::from_secs(60);
+
 /// The longest lease that a quorum may be set to.
 const MAX_TTL_MAX: Duration = Duration::from_secs(3600);
 
@@ -30,6 +33,12 @@ pub(crate) struct Settings {
     replicas_within: Option<Duration>,
     /// A failover counts as loss of memory.
     pub(crate) waits_after_failover: Option<bool>,
+    /// The servers that are to take over, as they stand in the URL.
+    pub(crate) next: Option<String>,
+    /// How long one answer of one node may take.
+    pub(crate) answer_within: Option<Duration>,
+    /// Where the servers are reached, if elsewhere than they say.
+    pub(crate) via: Option<String>,
 }
 
 /// What a URL says about TLS.
@@ -77,10 +86,17 @@ impl Settings {
             replicas: None,
             replicas_within: None,
             waits_after_failover: None,
+            next: None,
+            answer_within: None,
+            via: None,
         };
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            settings.set(key, decoded(value)?, shown)?;
+            match key {
+                // A list of servers, of which each part is encoded by itself.
+                "next" => settings.next = Some(value.to_owned()),
+                _ => settings.set(key, decoded(value)?, shown)?,
+            }
         }
         Ok(settings)
     }
@@ -106,6 +122,13 @@ impl Settings {
                 self.database = number;
             }
             "max_ttl_ms" => self.max_ttl = max_ttl_of(&value)?,
+            "answer_within_ms" => {
+                let cure = "how long one answer of one server may take, in milliseconds, 1 to 60000";
+                let within = value.parse().map(Duration::from_millis).ok();
+                let within = within.filter(|within| (Duration::from_millis(1)..=ANSWER_WITHIN_MAX).contains(within));
+                let refuse = || Invalid::new("answer_within_ms", shown(&value), cure);
+                self.answer_within = Some(within.ok_or_else(refuse)?);
+            }
             "password_file" => self.password_file = Some(value),
             "sentinel_user" => self.sentinel_user = Some(value),
             "sentinel_password_file" => self.sentinel_password_file = Some(value),
@@ -129,6 +152,7 @@ impl Settings {
                     _ => return Err(Invalid::new("after_failover", shown(&value), cure)),
                 });
             }
+            "via" => self.via = Some(value),
             "ca_file" => self.tls.ca_file = Some(value),
             "cert_file" => self.tls.cert_file = Some(value),
             "key_file" => self.tls.key_file = Some(value),
@@ -138,8 +162,9 @@ impl Settings {
                 self.tls.insecure = value.parse().map_err(|_| Invalid::new("insecure", shown(&value), cure))?;
             }
             _ => {
-                let cure = "a Redis URL takes prefix, layout, db, max_ttl_ms, password_file, replicas, replicas_within_ms and \
-                            after_failover; with sentinels also sentinel_user and sentinel_password_file; with TLS \
+                let cure = "a Redis URL takes prefix, layout, db, max_ttl_ms, answer_within_ms, next, password_file, replicas, \
+                            replicas_within_ms, after_failover and via; with sentinels also sentinel_user and \
+                            sentinel_password_file; with TLS \
                             also ca_file, cert_file, key_file, server_name and insecure";
                 return Err(Invalid::new("store", format!("?{}=…", shown(key)), cure));
             }
@@ -176,6 +201,10 @@ impl Settings {
         {
             return Err(Invalid::new(field, "…", "only redis+sentinel:// and rediss+sentinel:// have sentinels"));
         }
+        if kind != Kind::Quorum && self.next.is_some() {
+            let cure = "only the servers of redlock:// are replaced one set by another; see `fencepost reconfigure`";
+            return Err(Invalid::new("next", "…", cure));
+        }
         if kind == Kind::Quorum && self.replicas.is_some() {
             let cure = "the nodes of redlock:// are masters of their own: leave it out";
             return Err(Invalid::new("replicas", "…", cure));
@@ -183,6 +212,10 @@ impl Settings {
         if matches!(kind, Kind::One | Kind::Quorum) && self.waits_after_failover.is_some() {
             let cure = "only redis+sentinel:// and redis+cluster:// fail over; redlock:// waits by itself";
             return Err(Invalid::new("after_failover", "…", cure));
+        }
+        if matches!(kind, Kind::Sentinels | Kind::Cluster) && self.via.is_some() {
+            let cure = "servers that are found tell where they are; it is for redis:// and redlock://";
+            return Err(Invalid::new("via", "…", cure));
         }
         if kind == Kind::Quorum && self.layout == Layout::Redisson {
             let cure = "Redisson's lock lives on one server, behind sentinels or in a cluster: use redis://, \

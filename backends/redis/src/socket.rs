@@ -2,6 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::time::Duration;
 
 use fencepost_core::store::{StoreErrorKind, Trouble};
 use mio::event::Source;
@@ -64,6 +65,27 @@ impl Socket {
                 let stream = TcpStream::connect(*address)?;
                 stream.set_nodelay(true)?;
                 Plain::Tcp(stream)
+            }
+        };
+        Ok(Self { plain, tls })
+    }
+
+    /// Connects, for somebody who has the time to wait: reading and writing block for `within` each, at most.
+    pub(crate) fn blocking(place: &Place, access: Option<&Access>, within: Duration) -> io::Result<Self> {
+        let tls = access.map(Access::session).transpose()?;
+        let plain = match place {
+            Place::Unix(path) => {
+                let stream = std::os::unix::net::UnixStream::connect(path)?;
+                stream.set_read_timeout(Some(within))?;
+                stream.set_write_timeout(Some(within))?;
+                Plain::Unix(UnixStream::from_std(stream))
+            }
+            Place::Tcp(address) => {
+                let stream = std::net::TcpStream::connect_timeout(address, within)?;
+                stream.set_nodelay(true)?;
+                stream.set_read_timeout(Some(within))?;
+                stream.set_write_timeout(Some(within))?;
+                Plain::Tcp(TcpStream::from_std(stream))
             }
         };
         Ok(Self { plain, tls })

@@ -79,6 +79,7 @@ pub(crate) fn abilities(keys: &Keys, largest_ttl: Option<Duration>) -> Abilities
         mints: false,
         queues: keys.layout == Layout::Fencepost,
         tells: keys.layout == Layout::Redisson,
+        relays: keys.layout == Layout::Fencepost,
         together: keys.layout == Layout::Fencepost,
         records: keys.layout == Layout::Fencepost,
         survives_restart: false,

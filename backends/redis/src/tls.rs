@@ -152,7 +152,7 @@ impl Session {
         self.connection().is_handshaking()
     }
 
-    /// Reads what the server said. Writes what is left before it answers "nothing now".
+    /// Reads what the server said. Writes what is left before it waits for more, or answers "nothing now".
     pub(crate) fn read(&self, plain: &Plain, buffer: &mut [u8]) -> io::Result<usize> {
         let mut connection = self.connection();
         loop {
@@ -161,8 +161,8 @@ impl Session {
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
                 done => return done,
             }
+            send(&mut connection, plain)?;
             if !receive(&mut connection, plain)? {
-                send(&mut connection, plain)?;
                 return Err(io::ErrorKind::WouldBlock.into());
             }
         }

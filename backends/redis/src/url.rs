@@ -9,13 +9,17 @@ use fencepost_core::Invalid;
 
 use crate::keys::Layout;
 use crate::replicas::Replicas;
+use crate::sets;
 use crate::settings::{Settings, decoded};
 use crate::tls::{Access, Client};
 
 /// Where one server is, and who we are there.
 #[derive(Clone)]
 pub(crate) struct Node {
+    /// Who it is, for all clients alike.
     pub(crate) address: Address,
+    /// Where this client reaches it, if elsewhere.
+    via: Option<Address>,
     /// How to speak TLS with it, if so.
     pub(crate) tls: Option<Access>,
     pub(crate) user: Option<String>,
@@ -40,9 +44,14 @@ impl fmt::Display for Address {
 }
 
 impl Node {
+    /// Where to connect to.
+    pub(crate) fn door(&self) -> &Address {
+        self.via.as_ref().unwrap_or(&self.address)
+    }
+
     /// Whether its password goes over a network for all to see.
     pub(crate) fn exposes_password(&self) -> bool {
-        let Address::Tcp { host, .. } = &self.address else { return false };
+        let Address::Tcp { host, .. } = self.door() else { return false };
         let is_here = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
         self.password.is_some() && self.tls.is_none() && !is_here
     }
@@ -70,7 +79,7 @@ impl Entry {
             _ => None,
         };
         let Self { user, password, database, .. } = self.clone();
-        Ok(Node { address, tls, user, password, database })
+        Ok(Node { address, via: None, tls, user, password, database })
     }
 }
 
@@ -95,6 +104,8 @@ pub(crate) enum Deployment {
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     pub(crate) nodes: Vec<Node>,
+    /// While one set of servers takes the place of another: who is in which. Empty: there is one set.
+    pub(crate) sets: Vec<Vec<usize>>,
     pub(crate) deployment: Deployment,
     /// For the servers that sentinels or a cluster name.
     pub(crate) entry: Entry,
@@ -108,6 +119,8 @@ pub(crate) struct Config {
     pub(crate) quorum: bool,
     /// The longest lease of a quorum: how long a node that forgot must keep still.
     pub(crate) max_ttl: Duration,
+    /// How long one answer of one server may take, if the URL says so.
+    pub(crate) answer_within: Option<Duration>,
     /// An operator vouches for every node: `fencepost init`.
     pub(crate) trust_all: bool,
 }
@@ -147,7 +160,7 @@ impl Config {
                 let (words, path) = path.rsplit_once('@').filter(|_| !path.starts_with('/')).unwrap_or(("", path));
                 let (user, password) = credentials(words)?;
                 let address = Address::Unix(decoded(path)?);
-                vec![Node { address, tls: None, user, password, database: settings.database }]
+                vec![Node { address, via: None, tls: None, user, password, database: settings.database }]
             }
             _ => {
                 let form = match kind {
@@ -185,18 +198,23 @@ impl Config {
                         they are a cluster, redis+sentinel://A,B,C/MASTER_NAME if they are sentinels";
             return Err(wrong("…", cure));
         }
-        if nodes.len() > NODES_MAX {
-            return Err(wrong("…", "name at most 9 servers"));
-        }
         let shares_credentials = matches!(kind, Kind::Sentinels | Kind::Cluster);
         if shares_credentials && nodes[1..].iter().any(|node| node.user.is_some() || node.password.is_some()) {
             return Err(wrong("…", "user and password stand before the first server, and are those of all"));
         }
         settings.fit(kind)?;
-        let twice =
-            nodes.iter().enumerate().any(|(at, node)| nodes[..at].iter().any(|one| one.address == node.address));
-        if twice {
-            return Err(wrong("…", "one server is listed twice: each node must be a server of its own"));
+        let database = nodes[0].database;
+        let next = settings.next.as_ref().map(|hosts| {
+            hosts.split(',').map(|host| node(host, database, "6379", &shown)).collect::<Result<Vec<_>, _>>()
+        });
+        let next = next.transpose()?;
+        for set in [Some(&nodes), next.as_ref()].into_iter().flatten() {
+            if set.len() > NODES_MAX {
+                return Err(wrong("…", "name at most 9 servers"));
+            }
+            if set.iter().enumerate().any(|(at, node)| set[..at].iter().any(|one| one.address == node.address)) {
+                return Err(wrong("…", "one server is listed twice: each node must be a server of its own"));
+            }
         }
         let password = settings.password()?;
         let client = match (with_tls, settings.tls.named()) {
@@ -208,6 +226,7 @@ impl Config {
             }
         };
         let mut nodes = nodes;
+        let sets = next.map(|next| sets::join(&mut nodes, next)).unwrap_or_default();
         let first = &nodes[0];
         let entry = Entry {
             user: first.user.clone(),
@@ -226,8 +245,12 @@ impl Config {
             }
             node.tls = entry.node(node.address.clone())?.tls;
         }
+        if let Some(doors) = settings.via.as_deref() {
+            pass_through(&mut nodes, doors, &shown)?;
+        }
         Ok(Self {
             nodes,
+            sets,
             deployment: match kind {
                 Kind::One | Kind::Quorum => Deployment::Servers,
                 Kind::Sentinels => Deployment::Sentinels { master },
@@ -240,6 +263,7 @@ impl Config {
             layout: settings.layout,
             quorum,
             max_ttl: settings.max_ttl,
+            answer_within: settings.answer_within,
             trust_all: false,
         })
     }
@@ -272,7 +296,19 @@ fn node(text: &str, database: u32, default_port: &str, shown: &dyn Fn(&str) -> S
         return Err(refuse("name a host, as in redis://HOST:PORT"));
     }
     let port = port.parse().ok().filter(|port| *port > 0).ok_or_else(|| refuse("a port is a number, 1 to 65535"))?;
-    Ok(Node { address: Address::Tcp { host: decoded(name)?, port }, tls: None, user, password, database })
+    let address = Address::Tcp { host: decoded(name)?, port };
+    Ok(Node { address, via: None, tls: None, user, password, database })
+}
+
+/// Each server is reached through the door at its place in the list.
+fn pass_through(nodes: &mut [Node], doors: &str, shown: &dyn Fn(&str) -> String) -> Result<(), Invalid> {
+    let cure = "write HOST:PORT for each server of the URL, in their order, joined by commas";
+    let doors: Vec<Node> = doors.split(',').map(|door| node(door, 0, "6379", shown)).collect::<Result<_, _>>()?;
+    if doors.len() != nodes.len() {
+        return Err(Invalid::new("via", doors.len().to_string(), cure));
+    }
+    nodes.iter_mut().zip(doors).for_each(|(node, door)| node.via = Some(door.address));
+    Ok(())
 }
 
 /// User and password, as far as they are given.
@@ -404,10 +440,28 @@ mod tests {
             ("redlock", "//a,b,a"),
             ("redlock", "//a?max_ttl_ms=1"),
             ("redlock", "//1,2,3,4,5,6,7,8,9,10"),
+            ("redlock", "//a,b,c?next="),
+            ("redlock", "//a,b,c?next=a,a"),
+            ("redlock", "//a,b,c?next=:secret@a:x"),
+            ("redis", "//a?next=b"),
+            ("redlock", "//a?answer_within_ms=0"),
             ("redis", "//a?password_file=/does/not/exist"),
         ] {
             let error = Config::parse(scheme, rest).expect_err(rest).to_string();
             assert!(!error.contains("secret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_server_may_be_reached_elsewhere_and_stays_who_it_is() {
+        let config = config("redlock", "//a,b:2,c?via=127.0.0.1:7,[::1]:8,d");
+        let doors: Vec<String> = config.nodes.iter().map(|node| node.door().to_string()).collect();
+        assert_eq!(doors, ["127.0.0.1:7", "[::1]:8", "d:6379"]);
+        let names: Vec<String> = config.nodes.iter().map(|node| node.address.to_string()).collect();
+        assert_eq!(names, ["a:6379", "b:2", "c:6379"]);
+        for (scheme, rest) in [("redlock", "//a,b,c?via=x,y"), ("redis+cluster", "//a?via=x"), ("redis", "//a?via=x:0")]
+        {
+            assert!(Config::parse(scheme, rest).is_err(), "{rest}");
         }
     }
 }

@@ -194,6 +194,10 @@ fn a_wrong_password_is_denied_and_not_repeated() {
     assert_eq!(refused(fencepost_redis::connect("redis", &rest).block(), "pass"), StoreErrorKind::Denied);
     let rest = format!("//{}", server.address());
     assert_eq!(refused(fencepost_redis::connect("redis", &rest).block(), "pass"), StoreErrorKind::Denied);
+    // Where everybody may come in without one, what follows is done all the same, and answered in the old dialect.
+    let open = Redis::new().start();
+    let rest = format!("//nobody:{PASSWORD}@{}", open.address());
+    assert_eq!(refused(fencepost_redis::connect("redis", &rest).block(), "pass"), StoreErrorKind::Denied);
 }
 
 #[test]

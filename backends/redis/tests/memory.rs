@@ -110,9 +110,10 @@ fn a_node_that_came_back_with_an_old_snapshot_keeps_still() {
 
 #[test]
 fn three_of_five_that_restarted_empty_stop_all_grants_and_recover_by_themselves() {
-    let mut place = Place::voting(vec![Redis::new(); 5], SHORT);
+    // Long enough that they are back before it ends, also on a busy machine; shorter than half of their probation.
+    let mut place = Place::voting(vec![Redis::new(); 5], "max_ttl_ms=4000");
     let locks = place.linked("first");
-    let held = acquire(&locks, "held").expect("free");
+    let held = locks.lock("held").ttl(4 * TTL).acquire().block().expect("free");
     assert!(grants(held.votes()) >= 3);
     place.servers[..3].iter_mut().for_each(|server| server.restart());
     let lost = held.lost().block();
@@ -225,10 +226,11 @@ fn released_locks_leave_only_fences_that_end_by_themselves() {
     }
     for server in &place.servers {
         until("only fences and the marker are left", || {
-            server.keys().iter().all(|key| key == "fp:marker" || key.starts_with("fp:fence:"))
+            server.keys().iter().all(|key| key.starts_with("fp:marker") || key.starts_with("fp:fence:"))
         });
-        assert_eq!(server.keys().len(), 51, "the fence survives the release");
-        for key in server.keys().iter().filter(|key| *key != "fp:marker") {
+        let fences = server.keys().iter().filter(|key| key.starts_with("fp:fence:")).count();
+        assert_eq!(fences, 50, "the fence survives the release");
+        for key in server.keys().iter().filter(|key| !key.starts_with("fp:marker")) {
             let left = server.number(&["PTTL", key]);
             assert!((1..=86_400_000).contains(&left), "{key} ends in {left} ms");
         }

@@ -28,6 +28,10 @@ impl Pair {
         let master = Redis::new().with("--repl-diskless-sync-delay 0").start();
         let replica = Redis::new().with(&format!("--replicaof 127.0.0.1 {}", master.port())).start();
         until("it follows", || master.ask(&["INFO", "replication"]).contains("state=online"));
+        // Online is what the master has sent: the replica may still be reading it.
+        let mut writing = Connection::to(&master);
+        assert_eq!(writing.ask("SET first 1"), "+OK");
+        assert_eq!(writing.ask("WAIT 1 60000"), ":1");
         Self { master, replica }
     }
 

@@ -7,19 +7,22 @@ use fencepost_core::store::{StoreErrorKind, Trouble};
 use super::{Driver, GREET_WITHIN, Greeting, PAUSE_MIN, Peer, Role, Stage, fill, finding, unreachable};
 use crate::error;
 use crate::greeting::{self, Server};
-use crate::link::{Up, trusted};
+use crate::link::Up;
 use crate::scripts::{Dialect, Trust};
+use crate::standing::Says;
 use crate::wire::{self, Value};
 
 impl Driver {
     pub(super) fn greet(&mut self, number: usize, mut greeting: Greeting) {
         let peer = &mut self.peers[number];
         match exchange(&mut greeting, &mut peer.input) {
-            Err(error) if greeting.equipping || !greeting.replies.is_empty() => {
-                self.fail(number, unreachable(&error));
-            }
             Err(error) => {
-                let trouble = greeting.socket.broken_off(&error, &peer.input);
+                let trouble = match greeting.replies.first() {
+                    // Whoever is not let in is answered in another dialect from then on, which nobody here reads.
+                    Some(Value::Error(text)) if !greeting.equipping => greeting::refused(text),
+                    None if !greeting.equipping => greeting.socket.broken_off(&error, &peer.input),
+                    _ => unreachable(&error),
+                };
                 self.fail(number, trouble);
             }
             Ok(()) if greeting.replies.len() < greeting.expected => peer.stage = Stage::Greeting(greeting),
@@ -46,6 +49,14 @@ impl Driver {
             return greeting.socket.deregister(self.poll.registry());
         }
         let peer = &mut self.peers[number];
+        if let Some(voice) = &peer.link.voice {
+            let says = match &server.votes_in {
+                None => Says::Nothing,
+                Some(sets) if sets.split(';').any(|set| set == self.fingerprint) => Says::Ours,
+                Some(_) => Says::Others,
+            };
+            voice.says(says);
+        }
         peer.server = Some(server);
         // Longer than the others may take to be given up.
         let deadline = self.clock.now().plus(GREET_WITHIN * 2);
@@ -87,7 +98,11 @@ impl Driver {
                 let probation = self.probation.as_millis().to_string();
                 let words = [self.fingerprint.clone(), server.run.clone(), probation, how.to_owned()];
                 // In a cluster a marker would be in another slot: there is none, unless it was asked for.
-                if clustered && !self.judges { Vec::new() } else { greeting::trust(&place, &words) }
+                if clustered && !self.judges {
+                    Vec::new()
+                } else {
+                    greeting::trust(&place, &peer.link.keys.marker, &words)
+                }
             };
             // What a promoted server wrote down itself says nothing of what it never heard of.
             let later = match (self.judges, server.keeps_everything && self.fleet.is_none()) {
@@ -105,6 +120,8 @@ impl Driver {
             let mut unsent = Vec::new();
             let trust_by = if clustered { Trust::Judged } else { Trust::Marker };
             let dialect = Dialect { major: server.major, trust: trust_by, layout: peer.link.keys.layout };
+            let vouches = peer.link.vouches().to_vec();
+            let trust = if trust.is_empty() { trust } else { [trust, vec![vouches]].concat() };
             let expected = greeting::equip(&mut unsent, dialect, &trust);
             let greeting =
                 Greeting { socket, deadline, unsent, replies: Vec::new(), expected, equipping: true, dialect };
@@ -131,7 +148,7 @@ impl Driver {
     fn come_up(&mut self, number: usize, greeting: Greeting) {
         let peer = &mut self.peers[number];
         let (hashes, verdict) = match greeting::equipped(greeting.dialect, &greeting.replies) {
-            Ok((hashes, verdict)) => (hashes, verdict.map_or(Ok(()), trusted)),
+            Ok((hashes, verdict)) => (hashes, verdict.map_or(Ok(()), |verdict| peer.link.judged(verdict))),
             Err(trouble) => return self.refuse(number, trouble),
         };
         match verdict {

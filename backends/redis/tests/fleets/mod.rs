@@ -41,7 +41,7 @@ impl<T> Place<T> {
 
 impl Place<Sentinels> {
     pub(crate) fn behind_sentinels(settings: &str) -> Self {
-        let set = shared(&SENTINELS, Sentinels::start);
+        let set = shared(&SENTINELS, Sentinels::start_patient);
         let place = set.place();
         Self::new(set, "redis+sentinel", &place, settings)
     }

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use fencepost_core::{Blocking, StoreErrorKind};
 use fencepost_testkit::cluster::Cluster;
+use fencepost_testkit::ports::free_port;
 use fencepost_testkit::redis::Redis;
 use fencepost_testkit::sentinels::{MASTER, Sentinel};
-use fencepost_testkit::server::{Server, free_port};
+use fencepost_testkit::server::Server;
 use fencepost_testkit::wait::until;
 
 use crate::certificates::Authority;
