@@ -266,7 +266,7 @@ impl Client {
         }
     }
 
-    async fn send<Q, A>(&self, turn: usize, path: &'static str, request: Q) -> Result<A, Status>
+    pub(crate) async fn send<Q, A>(&self, turn: usize, path: &'static str, request: Q) -> Result<A, Status>
     where
         Q: Message + 'static,
         A: Message + Default + 'static,
@@ -292,7 +292,7 @@ impl Client {
     }
 
     /// Says who we are; what shows it is good for some minutes.
-    async fn introduce(&self, turn: usize, limit: Instant) -> Result<(), Failure> {
+    pub(crate) async fn introduce(&self, turn: usize, limit: Instant) -> Result<(), Failure> {
         let Some((name, password)) = self.settings.user.clone() else {
             let what = format!("{} wants to know who we are", self.label());
             return Err(Failure::new(StoreErrorKind::Denied, what, "write USER:PASSWORD@ before the servers"));

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod client;
+mod doctor;
 mod engine;
 mod error;
 pub mod fence;
@@ -18,6 +19,8 @@ mod tls;
 mod tls;
 mod url;
 mod watches;
+
+pub use doctor::examine;
 
 use fencepost_core::Connect;
 

@@ -388,3 +388,56 @@ impl TxnResponse {
         each.sum()
     }
 }
+
+/// Also what asks for the list of members: none of our questions needs words.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub(crate) struct Question {}
+
+/// Who a member is.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub(crate) struct Sender {
+    #[prost(uint64, tag = "1")]
+    pub(crate) cluster_id: u64,
+    #[prost(uint64, tag = "2")]
+    pub(crate) member_id: u64,
+}
+
+/// How a member is.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct StatusResponse {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) sender: Option<Sender>,
+    #[prost(string, tag = "2")]
+    pub(crate) version: String,
+    #[prost(uint64, tag = "4")]
+    pub(crate) leader: u64,
+    #[prost(bool, tag = "10")]
+    pub(crate) is_learner: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct AlarmResponse {
+    #[prost(message, repeated, tag = "2")]
+    pub(crate) alarms: Vec<AlarmMember>,
+}
+
+#[derive(Clone, Copy, PartialEq, Message)]
+pub(crate) struct AlarmMember {
+    /// 1: no space left, 2: spoilt.
+    #[prost(int32, tag = "2")]
+    pub(crate) alarm: i32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct MemberListResponse {
+    #[prost(message, repeated, tag = "2")]
+    pub(crate) members: Vec<Member>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Member {
+    #[prost(uint64, tag = "1")]
+    pub(crate) id: u64,
+    #[prost(bool, tag = "5")]
+    pub(crate) is_learner: bool,
+}

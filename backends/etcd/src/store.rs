@@ -48,7 +48,7 @@ impl Etcd {
         })
     }
 
-    async fn open(settings: Settings, clock: Clock) -> Result<Self, StoreError> {
+    pub(crate) async fn open(settings: Settings, clock: Clock) -> Result<Self, StoreError> {
         let (ready, opened) = oneshot::channel();
         let closed = Arc::new(AtomicBool::new(false));
         let ending = closed.clone();
@@ -112,6 +112,7 @@ impl Store for Etcd {
             mints: true,
             queues: true,
             tells: false,
+            relays: false,
             together: false,
             records: true,
             survives_restart: true,

@@ -13,7 +13,7 @@ use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts, OptsBuilder, Row, Value};
 
 use crate::error::failure;
-use crate::statements::{SESSION, Statements};
+use crate::statements::{PATIENCE, PATIENCE_WHILE_PRUNING, SESSION, Statements};
 
 /// How long one connection may take to come up.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
@@ -29,7 +29,7 @@ pub(crate) struct MySql {
     opts: Opts,
     pool: usize,
     schema: Option<String>,
-    statements: Statements,
+    pub(crate) statements: Statements,
     label: String,
 }
 
@@ -250,9 +250,12 @@ impl Database for MySql {
         let turn = sets(link, &self.statements.prune_turn()).await?.pop().unwrap_or_default();
         let turn = turn.first().map(|row| (row.get::<i64, _>(0), row.get::<i64, _>(1)));
         if let Some((Some(1), Some(now_us))) = turn {
+            // A DELETE waits for every row that it looks at. Whoever fails to clean up drops the session, and its setting.
+            sets(link, PATIENCE_WHILE_PRUNING).await?;
             for statement in self.statements.prune(now_us) {
                 sets(link, &statement).await?;
             }
+            sets(link, PATIENCE).await?;
         }
         Ok(())
     }
@@ -262,7 +265,7 @@ impl Database for MySql {
 }
 
 /// Sends statements in one packet and answers the rows of each.
-async fn sets(link: &mut Conn, text: &str) -> Result<Vec<Vec<Row>>, Failure> {
+pub(crate) async fn sets(link: &mut Conn, text: &str) -> Result<Vec<Vec<Row>>, Failure> {
     let said = |error: mysql_async::Error| failure(&error);
     let mut result = link.query_iter(text).await.map_err(said)?;
     let mut sets = Vec::new();

@@ -1,10 +1,13 @@
 #![doc = include_str!("../README.md")]
 
 mod database;
+mod doctor;
 mod error;
 pub mod fence;
 mod statements;
 mod text;
+
+pub use doctor::examine;
 
 use std::sync::Arc;
 

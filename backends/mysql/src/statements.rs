@@ -25,6 +25,10 @@ pub(crate) const SESSION: [&str; 2] = [
      /*M!100303 , idle_transaction_timeout = 2 */",
 ];
 
+/// How long a step waits for a row, as in [`SESSION`], and how long whoever cleans up does: nobody shall wait for that.
+pub(crate) const PATIENCE: &str = "SET SESSION innodb_lock_wait_timeout = 10";
+pub(crate) const PATIENCE_WHILE_PRUNING: &str = "SET SESSION innodb_lock_wait_timeout = 1";
+
 /// Makes statements for one layout of tables.
 #[derive(Debug)]
 pub(crate) struct Statements {
@@ -241,6 +245,11 @@ impl Statements {
 
     pub(crate) fn set_version(&self) -> String {
         self.tables.fill("UPDATE {meta} SET version = 2")
+    }
+
+    /// How the table of locks was made.
+    pub(crate) fn making(&self) -> String {
+        self.tables.fill("SHOW CREATE TABLE {locks}")
     }
 
     pub(crate) fn version(&self) -> String {

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod database;
+mod doctor;
 mod ear;
 mod error;
 pub mod fence;
@@ -12,6 +13,8 @@ mod tls;
 #[path = "without_tls.rs"]
 mod tls;
 mod wire;
+
+pub use doctor::examine;
 
 use std::sync::Arc;
 

@@ -9,6 +9,7 @@
 //! - `database`: the file, its schema and the gate that lets one writer in at a time;
 //! - `wake`: how one process tells another that the lock is theirs;
 //! - [`fence`]: the check at a resource that is in SQLite too;
+//! - `doctor`: what can go wrong with such a file;
 //! - `path`, `error`: where the file may be, and what to say when something is wrong.
 //!
 //! ```
@@ -26,6 +27,7 @@
 //! ```
 
 mod database;
+mod doctor;
 mod error;
 pub mod fence;
 mod gate;
@@ -37,6 +39,7 @@ mod store;
 mod wake;
 mod worker;
 
+pub use doctor::examine;
 pub use store::Sqlite;
 
 use fencepost_core::Connect;

@@ -83,8 +83,7 @@ fn refuse_shared_between_machines(_file: &Path) -> Result<(), Failure> {
 }
 
 /// File systems that other machines may write to as well, by the number that `statfs(2)` tells.
-#[cfg(target_os = "linux")]
-fn kind_of_network(magic: u32) -> Option<&'static str> {
+pub(crate) fn kind_of_network(magic: u32) -> Option<&'static str> {
     Some(match magic {
         0x0000_6969 => "NFS",
         0x0000_517B => "SMB",
@@ -105,6 +104,15 @@ fn kind_of_network(magic: u32) -> Option<&'static str> {
         0xBACB_ACBC => "a VMware share",
         _ => return None,
     })
+}
+
+/// File systems that do not last as long as a disk.
+pub(crate) fn kind_of_file_system(magic: u32) -> Option<&'static str> {
+    match magic {
+        0x0102_1994 => Some("tmpfs"),
+        0x794C_7630 => Some("overlayfs"),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

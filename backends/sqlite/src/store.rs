@@ -67,6 +67,7 @@ impl Store for Sqlite {
             mints: true,
             queues: true,
             tells: false,
+            relays: true,
             together: true,
             records: true,
             survives_restart: true,

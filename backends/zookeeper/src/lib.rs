@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod doctor;
 mod engine;
 mod error;
 pub mod fence;
@@ -13,6 +14,8 @@ mod upkeep;
 mod url;
 mod watches;
 mod wire;
+
+pub use doctor::examine;
 
 use fencepost_core::Connect;
 

@@ -113,6 +113,7 @@ impl Store for ZooKeeper {
             mints: true,
             queues: true,
             tells: false,
+            relays: false,
             together: false,
             records: true,
             survives_restart: true,

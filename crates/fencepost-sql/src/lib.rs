@@ -9,12 +9,14 @@
 //! - `shortcut`: [`Take`] and [`Free`], the steps of one statement, and when they may be tried;
 //! - [`Page`], [`Changes`]: the rows of one lock, as the table wants them;
 //! - [`Hub`]: who listens here, and where to write to them; `watch`: looking on their behalf;
+//! - [`Examine`], [`examine()`]: what can go wrong with a database that keeps locks;
 //! - `pool`: a bounded number of connections;
 //! - [`Tables`], [`Settings`]: names, quoted, and what a URL says.
 
 mod begin;
 mod changes;
 mod database;
+mod doctor;
 mod engine;
 mod hub;
 mod page;
@@ -27,6 +29,7 @@ mod watch;
 
 pub use changes::{Changes, LockRow};
 pub use database::{Database, Failure, Grant, Want};
+pub use doctor::{Examine, examine};
 pub use hub::Hub;
 pub use page::{Page, Row, RowKind};
 pub use settings::Settings;

@@ -135,6 +135,7 @@ impl<D: Database> Store for SqlStore<D> {
             mints: true,
             queues: true,
             tells: false,
+            relays: true,
             // One transaction has one lock's row: no step waits for several.
             together: false,
             records: true,

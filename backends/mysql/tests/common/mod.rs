@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use fencepost_core::{Blocking, Connect};
 use fencepost_testkit::contract::Subject;
@@ -150,7 +150,8 @@ impl Session for Sql {
 
 impl Drop for Sql {
     fn drop(&mut self) {
-        if let Some(conn) = self.conn.lock().expect("no panic").take() {
+        // Also after a statement that failed.
+        if let Some(conn) = self.conn.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
             let _ = self.runtime.block_on(conn.disconnect());
         }
     }

@@ -1,0 +1,151 @@
+//! Deployments that cannot be good, and what an examination says of each: that, and nothing else.
+
+mod common;
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::Place;
+use fencepost_core::doctor::Report;
+use fencepost_testkit::findings::{bad, finding};
+use fencepost_testkit::pgbouncer::PgBouncer;
+use fencepost_testkit::ports::free_port;
+use fencepost_testkit::postgres::Postgres;
+use fencepost_testkit::server::find;
+use fencepost_testkit::sql::{SqlPlace, assert_good};
+use fencepost_testkit::wait::until;
+
+fn examined(url: &str) -> Report {
+    let (scheme, rest) = url.split_once(':').expect("a URL");
+    fencepost_postgres::examine(scheme, rest, Duration::from_secs(30)).expect("a URL of ours")
+}
+
+/// A server that forgets nothing, with our tables.
+fn good(more: &[&str]) -> Place {
+    let recipe = more.iter().fold(Postgres::new().with("fsync=on"), |recipe, option| recipe.with(option));
+    Place::on(Arc::new(recipe.start()))
+}
+
+#[test]
+fn a_good_database_has_no_warning() {
+    let place = good(&[]);
+    assert_good(&place, &examined(&place.url()));
+}
+
+#[test]
+fn a_database_that_is_not_there() {
+    assert_eq!(bad(&examined(&format!("postgres://me@127.0.0.1:{}/x", free_port()))), ["error unreachable"]);
+}
+
+#[test]
+fn tables_that_are_missing_or_old() {
+    let place = good(&[]);
+    let report = examined(&format!("{}?tables=others", place.server.url()));
+    assert_eq!(bad(&report), ["error schema"]);
+    assert!(finding(&report, "schema").cure.contains("fencepost init"), "{report:?}");
+    place.session().run(&format!("UPDATE {} SET version = 1", place.table("meta")));
+    assert_eq!(bad(&examined(&place.url())), ["error schema"]);
+}
+
+#[test]
+fn a_database_that_forgets() {
+    assert_eq!(bad(&examined(&good(&["fsync=off"]).url())), ["error durability"]);
+    assert_eq!(bad(&examined(&good(&["synchronous_commit=off"]).url())), ["warning durability"]);
+}
+
+#[test]
+fn a_database_that_wants_no_writes() {
+    let place = good(&[]);
+    place.session().run("ALTER DATABASE postgres SET default_transaction_read_only = on");
+    assert_eq!(bad(&examined(&place.url())), ["warning read-only"]);
+}
+
+#[test]
+fn a_standby() {
+    let mut server = Postgres::new().with("fsync=on").start();
+    server.stop();
+    fs::write(server.folder().join("data/standby.signal"), "").expect("its own folder");
+    server.restart();
+    until("it lets us in", || !bad(&examined(&server.url())).contains(&"error unreachable".to_owned()));
+    assert_eq!(bad(&examined(&server.url())), ["error replica"]);
+}
+
+/// Somebody follows who is not waited for.
+#[test]
+fn standbys_that_follow_late() {
+    let place = good(&[]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = Command::new(find("pg_receivewal", "postgresql"));
+    command
+        .args(["-h", "127.0.0.1", "-p", &place.server.port().to_string(), "-U", "postgres", "-D"])
+        .arg(folder.path());
+    let mut follower = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    let session = place.session();
+    until("it follows", || session.number("SELECT count(*) FROM pg_stat_replication") == 1);
+    let report = examined(&place.url());
+    follower.kill().expect("our own child");
+    follower.wait().expect("our own child");
+    assert_eq!(bad(&report), ["warning failover"], "{report:#?}");
+}
+
+#[test]
+fn a_pooler_that_lends_sessions() {
+    let place = good(&[]);
+    let pooler = PgBouncer::before(place.server.port());
+    let url = place.url().replace(&place.server.address(), &pooler.address());
+    assert_eq!(bad(&examined(&url)), ["warning pooler"]);
+    assert_eq!(bad(&examined(&format!("{url}&listen=off"))), [""; 0]);
+}
+
+#[test]
+fn sessions_that_wait_for_a_row() {
+    let place = good(&[]);
+    let (keeper, waiter) = (place.session(), place.session());
+    // Used just now: one that nobody used for days would be cleaned away by whoever connects.
+    let values = "('x', 0, (extract(epoch FROM now()) * 1000000)::int8)";
+    let insert = format!("INSERT INTO {} (name, newest_token, used_us) VALUES {values}", place.table("locks"));
+    keeper.run(&insert);
+    keeper.run("BEGIN");
+    let lock = format!("SELECT 1 FROM {} FOR UPDATE", place.table("locks"));
+    keeper.run(&lock);
+    std::thread::scope(|scope| {
+        let wait = lock.clone();
+        scope.spawn(move || waiter.run(&wait));
+        let look = place.session();
+        until("it waits", || look.number("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'") == 1);
+        let report = examined(&place.url());
+        keeper.run("COMMIT");
+        assert_eq!(bad(&report), ["warning lock-waits"], "{report:#?}");
+    });
+}
+
+#[test]
+fn connections_that_are_nearly_all_taken() {
+    let place = good(&["max_connections=20", "superuser_reserved_connections=1"]);
+    let taken: Vec<_> = (0..13).map(|_| place.session()).collect();
+    let report = examined(&place.url());
+    drop(taken);
+    assert_eq!(bad(&report), ["warning connections"], "{report:#?}");
+}
+
+#[test]
+fn rights_that_are_missing() {
+    let place = good(&[]);
+    let session = place.session();
+    session.run("CREATE USER reader");
+    for ending in ["locks", "holders", "waiters", "revoked", "records", "meta"] {
+        session.run(&format!("GRANT SELECT ON {} TO reader", place.table(ending)));
+    }
+    let report = examined(&place.url().replace("postgres@", "reader@"));
+    assert_eq!(bad(&report), ["error rights"], "{report:#?}");
+}
+
+#[test]
+fn it_can_be_asked_where_a_runtime_is() {
+    let place = good(&[]);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let report = runtime.block_on(async { examined(&place.url()) });
+    assert_eq!(bad(&report), [""; 0]);
+}
