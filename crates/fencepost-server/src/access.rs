@@ -43,16 +43,49 @@ impl Act for Admin {
     const VERB: Verb = Verb::Admin;
 }
 
-/// The lock in the path, checked, and its caller, who may do that with it.
-pub(crate) struct Allowed<A: Act> {
+/// What the names in a path are names of.
+pub(crate) trait Kind: Send + Sync + 'static {
+    /// What their locks' names start with.
+    const PREFIX: &'static str;
+}
+
+/// Locks themselves.
+pub(crate) struct Plain;
+/// Jobs that run once per window.
+pub(crate) struct Job;
+/// Work that is done once for a key.
+pub(crate) struct Key;
+
+impl Kind for Plain {
+    const PREFIX: &'static str = "";
+}
+
+impl Kind for Job {
+    const PREFIX: &'static str = "cron/";
+}
+
+impl Kind for Key {
+    const PREFIX: &'static str = "once/";
+}
+
+/// The lock in the path, checked, and its caller, who may do that with it. Rights are about locks: those of a recipe have
+/// names of their own.
+pub(crate) struct Allowed<A: Act, K: Kind = Plain> {
     pub(crate) name: LockName,
     pub(crate) caller: Caller,
     /// What stands behind the name in the path.
     pub(crate) rest: Option<String>,
-    act: PhantomData<A>,
+    act: PhantomData<(A, K)>,
 }
 
-impl<A: Act> FromRequestParts<Arc<App>> for Allowed<A> {
+impl<A: Act, K: Kind> Allowed<A, K> {
+    /// As the path says it.
+    pub(crate) fn given(&self) -> String {
+        self.name.as_str().strip_prefix(K::PREFIX).unwrap_or_default().to_owned()
+    }
+}
+
+impl<A: Act, K: Kind> FromRequestParts<Arc<App>> for Allowed<A, K> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
@@ -60,7 +93,11 @@ impl<A: Act> FromRequestParts<Arc<App>> for Allowed<A> {
         let path = Path::<Vec<(String, String)>>::from_request_parts(parts, app).await;
         let Path(path) = path.map_err(|_| Problem::bad_path())?;
         let mut path = path.into_iter().map(|(_, value)| value);
-        let name = caller.may(A::VERB, &path.next().unwrap_or_default())?;
+        let given = path.next().unwrap_or_default();
+        if given.is_empty() {
+            return Err(LockName::new("").err().map_or_else(Problem::bad_path, Into::into));
+        }
+        let name = caller.may(A::VERB, &format!("{}{given}", K::PREFIX))?;
         Ok(Self { name, caller, rest: path.next(), act: PhantomData })
     }
 }
@@ -70,6 +107,11 @@ impl<A: Act> FromRequestParts<Arc<App>> for Allowed<A> {
 pub(crate) struct Caller(Principal);
 
 impl Caller {
+    #[cfg(test)]
+    pub(crate) fn of(principal: Principal) -> Self {
+        Self(principal)
+    }
+
     /// A name, checked, with which this caller may do that.
     pub(crate) fn may(&self, verb: Verb, name: &str) -> Result<LockName, Problem> {
         let name = LockName::new(name)?;
@@ -92,8 +134,18 @@ impl Caller {
         if self.0.may_somewhere(Verb::Observe) { Ok(()) } else { Err(Problem::denied(Verb::Observe, "")) }
     }
 
+    /// All that it may do, as it is written.
+    pub(crate) fn rights(&self) -> Vec<String> {
+        self.0.scopes().iter().map(ToString::to_string).collect()
+    }
+
     pub(crate) fn name(&self) -> &Arc<str> {
         self.0.name()
+    }
+
+    /// What others cannot know who know its name.
+    pub(crate) fn secret(&self) -> &[u8] {
+        self.0.secret()
     }
 }
 

@@ -49,7 +49,7 @@ impl App {
 /// All routes.
 pub(crate) fn router(app: Arc<App>) -> Router {
     Router::new()
-        .nest("/v1", routes::v1())
+        .merge(routes::v1())
         .merge(routes::outside())
         .fallback(async || Problem::no_route())
         .method_not_allowed_fallback(async || Problem::wrong_method())

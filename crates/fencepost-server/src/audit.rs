@@ -2,9 +2,10 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::path::Path;
-use std::sync::{Mutex, PoisonError};
-use std::time::{Instant, SystemTime};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
 
 use fencepost_history::audit::{Act, Chain, Entry};
 
@@ -21,6 +22,7 @@ pub struct AuditLog(Mutex<Writer>);
 
 #[derive(Debug)]
 struct Writer {
+    path: PathBuf,
     file: File,
     chain: Chain,
     denials: Bucket,
@@ -34,50 +36,93 @@ impl AuditLog {
     /// Goes on where the file ends. An error names the cure.
     pub fn open(path: &Path) -> Result<Self, String> {
         let of_file = |error: io::Error| format!("audit log {}: {error}", path.display());
-        let mut options = OpenOptions::new();
-        options.read(true).append(true).create(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let mut file = options.open(path).map_err(of_file)?;
-        if file.try_lock().is_err() {
-            return Err(format!(
-                "audit log {}: another process writes it; give each service a file of its own",
-                path.display()
-            ));
-        }
+        let mut file = opened(path)?;
         let (chain, torn) = resume(&mut file).map_err(of_file)?.ok_or_else(|| {
             format!(
                 "audit log {}: its end is no audit log; look with `fencepost audit check`, and move it away",
                 path.display()
             )
         })?;
-        let writer = Writer { file, chain, denials: Bucket::full(DENIALS, Instant::now()), missed: 0, torn };
+        let path = path.to_owned();
+        let writer = Writer { path, file, chain, denials: Bucket::full(DENIALS, Instant::now()), missed: 0, torn };
         let log = Self(Mutex::new(writer));
-        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        log.write(Entry { boot: Some(boot.trim().to_owned()), ..Entry::new(Act::Opened) });
+        log.write(beginning());
         Ok(log)
     }
 
-    /// Writes a line. What cannot be written is logged, and counted in the next line. Answers whether it is written.
-    pub(crate) fn write(&self, mut entry: Entry) -> bool {
+    /// Goes on in a new file if this one was moved away. The first line there is bound to the last one here. Answers whether
+    /// it did; `Err`: it goes on in the old one, and says why.
+    pub(crate) fn look(&self) -> Result<bool, String> {
         let mut writer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if entry.act == Act::Denied && writer.denials.take(DENIALS, Instant::now()).is_err() {
-            writer.missed += 1;
-            return false;
+        if writer.is_in_place() {
+            return Ok(false);
         }
+        let file = opened(&writer.path)?;
+        if file.metadata().is_ok_and(|data| data.len() > 0) {
+            let path = writer.path.display();
+            return Err(format!(
+                "audit log {path}: it was moved away, and there is another that has lines: move that too"
+            ));
+        }
+        // What was torn stays behind.
+        (writer.file, writer.torn) = (file, false);
+        // Before anybody else writes a line there.
+        writer.write(beginning());
+        Ok(true)
+    }
+
+    /// Looks again and again, until dropped. `told` hears of each new file, and of each failure once.
+    pub(crate) async fn follow(self: Arc<Self>, every: Duration, told: impl Fn(bool) + Send + 'static) {
+        let mut failed = false;
+        loop {
+            tokio::time::sleep(every).await;
+            let this = self.clone();
+            match tokio::task::spawn_blocking(move || this.look()).await {
+                Ok(Ok(false)) | Err(_) => continue,
+                Ok(Ok(true)) => {
+                    failed = false;
+                    tracing::info!("the audit log was moved away; it goes on in a new file");
+                    told(true);
+                }
+                Ok(Err(why)) if !failed => {
+                    failed = true;
+                    tracing::error!(why, "the audit log goes on in the file that was moved away");
+                    told(false);
+                }
+                Ok(Err(_)) => {}
+            }
+        }
+    }
+
+    /// Writes a line. What cannot be written is logged, and counted in the next line. Answers whether it is written.
+    pub(crate) fn write(&self, entry: Entry) -> bool {
         // Under the lock: lines stand in the order of their times.
-        (entry.boot_ns, entry.at) = (boot_ns(), humantime::format_rfc3339_micros(SystemTime::now()).to_string());
-        entry.missed = writer.missed;
-        let written = writer.append(entry);
-        if let Err(error) = &written {
-            writer.missed += 1;
-            tracing::error!(%error, "the audit log cannot be written");
-        }
-        written.is_ok()
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).write(entry)
     }
 }
 
 impl Writer {
+    fn write(&mut self, mut entry: Entry) -> bool {
+        if entry.act == Act::Denied && self.denials.take(DENIALS, Instant::now()).is_err() {
+            self.missed += 1;
+            return false;
+        }
+        (entry.boot_ns, entry.at) = (boot_ns(), humantime::format_rfc3339_micros(SystemTime::now()).to_string());
+        entry.missed = self.missed;
+        let written = self.append(entry);
+        if let Err(error) = &written {
+            self.missed += 1;
+            tracing::error!(%error, "the audit log cannot be written");
+        }
+        written.is_ok()
+    }
+
+    /// Whether the file that is written is the one of that name.
+    fn is_in_place(&self) -> bool {
+        let (Ok(there), Ok(here)) = (std::fs::metadata(&self.path), self.file.metadata()) else { return false };
+        (there.dev(), there.ino()) == (here.dev(), here.ino())
+    }
+
     fn append(&mut self, entry: Entry) -> io::Result<()> {
         let mut next = self.chain.clone();
         // Behind a torn line the log has to be opened again, or it counts as forged.
@@ -86,6 +131,8 @@ impl Writer {
             let opened = Entry { at: entry.at.clone(), boot_ns: entry.boot_ns, ..Entry::new(Act::Opened) };
             if entry.act != Act::Opened {
                 self.file.write_all(next.append(opened)?.as_bytes())?;
+                // It is there, also if the next line is not.
+                self.chain = next.clone();
             }
         }
         let line = next.append(entry)?;
@@ -94,6 +141,26 @@ impl Writer {
         (self.torn, self.chain, self.missed) = (false, next, 0);
         Ok(())
     }
+}
+
+/// The file, made if it is not there, and ours alone.
+fn opened(path: &Path) -> Result<File, String> {
+    let mut options = OpenOptions::new();
+    options.read(true).append(true).create(true).mode(0o600);
+    let file = options.open(path).map_err(|error| format!("audit log {}: {error}", path.display()))?;
+    if file.try_lock().is_err() {
+        return Err(format!(
+            "audit log {}: another process writes it; give each service a file of its own",
+            path.display()
+        ));
+    }
+    Ok(file)
+}
+
+/// The first line of a service, or of a file.
+fn beginning() -> Entry {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    Entry { boot: Some(boot.trim().to_owned()), ..Entry::new(Act::Opened) }
 }
 
 /// The chain as far as the file has it, and whether its last line is torn. `None`: there is no such line.
@@ -126,7 +193,7 @@ pub(crate) fn boot_ns() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use fencepost_history::audit::check;
+    use fencepost_history::audit::{check, check_files};
 
     use super::*;
 
@@ -151,6 +218,38 @@ mod tests {
         assert!(report.is_clean() && report.torn, "{report:?}");
         std::fs::write(&path, "something else\n").expect("a file");
         assert!(AuditLog::open(&path).expect_err("refused").contains("move it away"));
+    }
+
+    #[test]
+    fn a_log_that_is_moved_away_goes_on_in_a_new_file_and_the_chain_with_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (path, old) = (folder.path().join("audit.jsonl"), folder.path().join("audit.jsonl.1"));
+        let log = AuditLog::open(&path).expect("a log");
+        let granted = |lock: &str| assert!(log.write(Entry { lock: Some(lock.into()), ..Entry::new(Act::Granted) }));
+        granted("x");
+        assert_eq!(log.look(), Ok(false), "nothing happened");
+        std::fs::rename(&path, &old).expect("moved");
+        granted("between");
+        // Somebody's file is in the way: nothing is lost meanwhile.
+        std::fs::write(&path, "something\n").expect("a file");
+        assert!(log.look().expect_err("not ours").contains("move that too"));
+        granted("y");
+        std::fs::remove_file(&path).expect("it is there");
+        assert_eq!(log.look(), Ok(true));
+        assert_eq!(log.look(), Ok(false));
+        granted("z");
+        drop(log);
+        // A restart goes on there.
+        drop(AuditLog::open(&path).expect("a log"));
+        let read = |path: &Path| io::BufReader::new(File::open(path).expect("a file"));
+        let both = check_files([read(&old), read(&path)], None, None).expect("read");
+        assert!(both.is_clean() && both.head.seq == 7, "{both:?}");
+        // The second alone is a piece of something: that is said, unless its beginning is vouched for.
+        let head = report(&old).head.hash;
+        assert!(report(&path).broken.expect("a piece").why.contains("another file"));
+        assert!(check_files([read(&path)], Some(&head), None).expect("read").is_clean());
+        assert!(!check_files([read(&path)], Some(&both.head.hash), None).expect("read").is_clean());
+        assert!(!check_files([read(&path), read(&old)], None, None).expect("read").is_clean(), "the wrong way round");
     }
 
     #[test]

@@ -10,26 +10,16 @@ use sha2::{Digest, Sha256};
 
 use crate::access::Caller;
 use crate::app::App;
+use crate::in_flight::Turn;
 use crate::problem::Problem;
-use crate::wire::{self, Mode, Queue};
-use crate::witness::Hold;
+use crate::wire::{self, Mode, Queue, Terms};
+use crate::witness::{Hold, Seat};
 
 /// A lease that says nothing else.
 pub(crate) const TTL_MS: u64 = 30_000;
 /// Clocks may be wrong by so much, whoever minted a token.
 const AHEAD_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
-
-/// Settings that all kinds have.
-pub(crate) struct Terms<'a> {
-    pub(crate) ttl_ms: Option<u64>,
-    pub(crate) wait_ms: Option<u64>,
-    pub(crate) label: Option<&'a str>,
-    pub(crate) queue: Queue,
-    pub(crate) lock_delay_ms: Option<u64>,
-    pub(crate) actor: Option<&'a str>,
-    pub(crate) fail_on_deadlock: bool,
-}
 
 impl Terms<'_> {
     /// The lock with these settings. `waits`: this route may.
@@ -45,6 +35,9 @@ impl Terms<'_> {
         let wait = limits.wait(self.wait_ms.unwrap_or(0))?;
         if !waits && !wait.is_zero() {
             return Err(Invalid::new("wait_ms", self.wait_ms.unwrap_or(0).to_string(), "use `acquire` to wait").into());
+        }
+        if self.max_hold_ms == Some(0) {
+            return Err(Invalid::new("max_hold_ms", "0", "give the work some time").into());
         }
         let delay = Duration::from_millis(self.lock_delay_ms.unwrap_or(0));
         let mut lock = lock.ttl(ttl).wait_at_most(wait).manual_renewal().lock_delay(delay);
@@ -85,8 +78,9 @@ impl Secret {
             let cure = "send it once, with 1 to 255 bytes that nobody can guess";
             return Err(Invalid::new("Idempotency-Key", "(hidden)", cure).into());
         }
-        let (caller, name) = (caller.name().as_bytes(), name.as_str().as_bytes());
-        let owner = hashed(&[b"fencepost-owner-1", caller, name, key.as_bytes()]);
+        // Whoever learns the header cannot tell the owner from it: what only this caller knows is part of it.
+        let (who, name) = (caller.name().as_bytes(), name.as_str().as_bytes());
+        let owner = hashed(&[b"fencepost-owner-2", who, caller.secret(), name, key.as_bytes()]);
         Ok(Self { owner, chosen: true })
     }
 
@@ -113,7 +107,7 @@ fn hashed(parts: &[&[u8]]) -> Owner {
     Owner::from_bytes(bytes)
 }
 
-pub(crate) fn new_owner() -> Result<Owner, Problem> {
+fn new_owner() -> Result<Owner, Problem> {
     Owner::random().map_err(|error| {
         let detail = format!("the operating system gave no random bytes: {error}");
         Problem::new(http::StatusCode::INTERNAL_SERVER_ERROR, "unexpected", detail)
@@ -127,6 +121,10 @@ pub(crate) fn read_owner(owner: &str) -> Result<Owner, Problem> {
 
 pub(crate) fn read_token(field: &'static str, token: &str) -> Result<FencingToken, Problem> {
     Ok(token.parse().map_err(|_| Invalid::new(field, token, "use the digits of a token"))?)
+}
+
+pub(crate) fn read_ticket(ticket: Option<&str>) -> Result<Option<FencingToken>, Problem> {
+    ticket.map(|ticket| read_token("ticket", ticket)).transpose()
 }
 
 /// A token that somebody says was granted, and that steps write down. One from far ahead of the clock was not: it would
@@ -147,7 +145,44 @@ pub(crate) struct Pursuit<G: Grant> {
     pub(crate) secret: Secret,
     pub(crate) ticket: Option<FencingToken>,
     pub(crate) lock: Lock<G>,
+    pub(crate) max_hold_ms: Option<u64>,
     pub(crate) waits: bool,
+}
+
+/// A claim that was granted, and that nobody was told yet: dropped, it is given back.
+pub(crate) struct Won<G: Single> {
+    app: Arc<App>,
+    caller: Caller,
+    name: LockName,
+    owner: Owner,
+    max_hold_ms: Option<u64>,
+    lock: Lock<G>,
+    guard: Guard<G>,
+    seat: Seat,
+    _turn: Option<Turn>,
+}
+
+impl<G: Single> Won<G> {
+    /// As data, for the client to keep.
+    pub(crate) fn lease(self) -> wire::Lease {
+        let Self { app, caller, name, owner, max_hold_ms, lock, guard, seat, _turn } = self;
+        let lease = wire::Lease { max_hold_ms, ..answer(guard.leak(), &lock) };
+        let (token, ttl) = (lease.token.clone().unwrap_or_default(), lock.lease_time());
+        let hold = Hold { caller: &caller, name: &name, owner, token, ttl };
+        app.witness.granted(&hold, &seat, lock.label_shown());
+        lease
+    }
+
+    /// Nobody needs it, also where the client may have asked for it again elsewhere.
+    pub(crate) async fn give_back(self) {
+        let _ = self.guard.release().await;
+    }
+}
+
+impl Won<FencingToken> {
+    pub(crate) fn token(&self) -> FencingToken {
+        self.guard.token()
+    }
 }
 
 impl<G: Single> Pursuit<G> {
@@ -159,7 +194,16 @@ impl<G: Single> Pursuit<G> {
         told: impl Fn(InLine) + Send + Sync + 'static,
         hand_over_is_full: bool,
     ) -> Result<wire::Lease, Problem> {
-        let Self { app, caller, name, secret, ticket, lock, waits } = self;
+        Ok(self.won(told, hand_over_is_full).await?.lease())
+    }
+
+    /// The same before anybody is told.
+    pub(crate) async fn won(
+        self,
+        told: impl Fn(InLine) + Send + Sync + 'static,
+        hand_over_is_full: bool,
+    ) -> Result<Won<G>, Problem> {
+        let Self { app, caller, name, secret, ticket, lock, max_hold_ms, waits } = self;
         let seat = app.witness.admit(&caller, std::slice::from_ref(&name), 1, waits)?;
         let turn = match secret.chosen {
             true => Some(app.in_flight.enter(&name, secret.owner).await?),
@@ -178,30 +222,57 @@ impl<G: Single> Pursuit<G> {
             told(place);
         });
         let lock = lock.on_behalf(behalf);
+        let traces = &app.settings.traces;
         let guard = tokio::select! {
             biased;
-            guard = lock.acquire() => guard?,
+            guard = traces.step("acquire", Some(&name), async { Ok(lock.acquire().await?) }) => guard?,
             () = repeated => return Err(Problem::superseded()),
             () = app.drained(), if waits => return Err(Problem::shutting_down()),
         };
         let skips = !hand_over_is_full && waited.load(std::sync::atomic::Ordering::SeqCst);
         if !skips {
-            whole(&guard, &lock).await?;
+            whole(&app, &guard, &lock).await?;
         }
-        let lease = answer(guard.leak(), &lock);
-        let (token, ttl) = (lease.token.clone().unwrap_or_default(), lock.lease_time());
-        app.witness.granted(&Hold { caller: &caller, name: &name, owner: secret.owner, token, ttl }, &seat);
-        Ok(lease)
+        Ok(Won { app, caller, name, owner: secret.owner, max_hold_ms, lock, guard, seat, _turn: turn })
     }
 }
 
 /// A lock that was handed over in line is held for a few seconds only: until it lasts a ttl, nobody is told.
-pub(crate) async fn whole<G: Grant>(guard: &Guard<G>, lock: &Lock<G>) -> Result<(), Problem> {
+async fn whole<G: Grant>(app: &App, guard: &Guard<G>, lock: &Lock<G>) -> Result<(), Problem> {
     let ttl = lock.lease_time();
     if guard.remaining() < ttl - ttl / 10 {
-        guard.renew().await?;
+        app.settings.traces.step("renew", None, async { Ok(guard.renew().await?) }).await?;
     }
     Ok(())
+}
+
+/// Takes several locks under one owner, all or nothing, in the lines of these names; so many of them. `read`: what the
+/// guard of them shows.
+pub(crate) async fn together<G: Grant, T>(
+    app: &App,
+    caller: &Caller,
+    lock: Lock<G>,
+    (names, count): (&[LockName], usize),
+    waits: bool,
+    read: impl FnOnce(&Guard<G>) -> T,
+) -> Result<(Owner, T), Problem> {
+    let owner = new_owner()?;
+    let lock = lock.on_behalf(OnBehalf::default().owner(move |name| part_owner(owner, name)));
+    let seat = app.witness.admit(caller, names, count, waits)?;
+    let only = if let [name] = names { Some(name) } else { None };
+    let guard = tokio::select! {
+        biased;
+        guard = app.settings.traces.step("acquire", only, async { Ok(lock.acquire().await?) }) => guard?,
+        () = app.drained(), if waits => return Err(Problem::shutting_down()),
+    };
+    whole(app, &guard, &lock).await?;
+    let shown = read(&guard);
+    for part in guard.leak_all() {
+        let (name, token) = (LockName::new(part.name())?, part.token().to_string());
+        let hold = Hold { caller, name: &name, owner: part.owner(), token, ttl: lock.lease_time() };
+        app.witness.granted(&hold, &seat, lock.label_shown());
+    }
+    Ok((owner, shown))
 }
 
 fn answer<G: Single>(lease: Lease<G>, lock: &Lock<G>) -> wire::Lease {
@@ -215,6 +286,33 @@ fn answer<G: Single>(lease: Lease<G>, lock: &Lock<G>) -> wire::Lease {
         mode: shared.then_some(Mode::Shared),
         lock_delay_ms: (delay_ms > 0).then_some(delay_ms),
         renewed: None,
+        max_hold_ms: None,
+        window: None,
+    }
+}
+
+/// What a request asks for, and who sent it.
+pub(crate) struct Asked<'a> {
+    pub(crate) app: &'a Arc<App>,
+    pub(crate) caller: &'a Caller,
+    pub(crate) name: LockName,
+    pub(crate) claim: &'a wire::Claim,
+    pub(crate) headers: &'a HeaderMap,
+    /// This route may wait.
+    pub(crate) waits: bool,
+}
+
+impl Asked<'_> {
+    /// As a claim on this lock.
+    fn on<G: Grant>(self, lock: Lock<G>) -> Result<Pursuit<G>, Problem> {
+        let Self { app, caller, name, claim, headers, waits } = self;
+        let secret = Secret::of(claim.owner.as_deref(), headers, caller, &name)?;
+        let ticket = read_ticket(claim.ticket.as_deref())?;
+        let lock = claim.terms().on(app, caller, lock, waits)?;
+        // Whoever gives no time is never in line.
+        let waits = waits && claim.wait_ms.is_some_and(|wait| wait > 0);
+        let (app, caller, max_hold_ms) = (app.clone(), caller.clone(), claim.max_hold_ms);
+        Ok(Pursuit { app, caller, name, secret, ticket, lock, max_hold_ms, waits })
     }
 }
 
@@ -225,36 +323,11 @@ pub(crate) enum Wanted {
 }
 
 impl Wanted {
-    pub(crate) fn read(
-        app: &Arc<App>,
-        caller: &Caller,
-        name: LockName,
-        claim: &wire::Claim,
-        headers: &HeaderMap,
-        waits: bool,
-    ) -> Result<Self, Problem> {
-        let secret = Secret::of(claim.owner.as_deref(), headers, caller, &name)?;
-        let ticket = claim.ticket.as_deref().map(|ticket| read_token("ticket", ticket)).transpose()?;
-        let terms = Terms {
-            ttl_ms: claim.ttl_ms,
-            wait_ms: claim.wait_ms,
-            label: claim.label.as_deref(),
-            queue: claim.queue,
-            lock_delay_ms: claim.lock_delay_ms,
-            actor: claim.actor.as_deref(),
-            fail_on_deadlock: claim.fail_on_deadlock,
-        };
-        let lock = app.locks.lock(name.as_str());
-        let app = app.clone();
-        Ok(match claim.mode {
-            Mode::Exclusive => {
-                let lock = terms.on(&app, caller, lock, waits)?;
-                Self::Writer(Pursuit { app, caller: caller.clone(), name, secret, ticket, lock, waits })
-            }
-            Mode::Shared => {
-                let lock = terms.on(&app, caller, lock.shared(), waits)?;
-                Self::Reader(Pursuit { app, caller: caller.clone(), name, secret, ticket, lock, waits })
-            }
+    pub(crate) fn read(asked: Asked<'_>) -> Result<Self, Problem> {
+        let lock = asked.app.locks.lock(asked.name.as_str());
+        Ok(match asked.claim.mode {
+            Mode::Exclusive => Self::Writer(asked.on(lock)?),
+            Mode::Shared => Self::Reader(asked.on(lock.shared())?),
         })
     }
 
@@ -273,6 +346,31 @@ impl Wanted {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_idempotency_key_is_an_owner_of_its_caller_alone() {
+        let keys = |first: &str, second: &str| {
+            let entry = |principal: &str, key: &str| {
+                let digest = crate::auth::KeyDigest::of(key.as_bytes());
+                crate::auth::key_entry(principal, &digest, &[]).expect("an entry")
+            };
+            crate::auth::Credentials::parse(&[entry("p", first), entry("p", second), entry("q", "3")].concat())
+        };
+        let (before, rotated) = (keys("1", "2").expect("good"), keys("2", "4").expect("good"));
+        let owner = |file: &crate::auth::Credentials, key: &str, header: &'static str| {
+            let caller = Caller::of(file.by_key(key.as_bytes()).expect("known"));
+            let headers = HeaderMap::from_iter([(
+                http::HeaderName::from_static(IDEMPOTENCY_KEY),
+                http::HeaderValue::from_static(header),
+            )]);
+            let name = LockName::new("a").expect("a name");
+            Secret::of(None, &headers, &caller, &name).expect("a secret").owner.expose()
+        };
+        assert_eq!(owner(&before, "1", "x"), owner(&before, "2", "x"), "a retry with the new key is the same claim");
+        assert_ne!(owner(&before, "1", "x"), owner(&before, "1", "y"));
+        assert_ne!(owner(&before, "1", "x"), owner(&before, "3", "x"), "another caller");
+        assert_ne!(owner(&before, "2", "x"), owner(&rotated, "2", "x"), "the name of the caller is not enough");
+    }
 
     #[test]
     fn a_token_that_no_clock_can_have_minted_is_refused() {

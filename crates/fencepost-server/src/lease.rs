@@ -3,15 +3,19 @@
 use std::time::Duration;
 
 use fencepost_core::store::{LockName, Owner};
-use fencepost_core::{FencingToken, Lease, ReleaseOutcome, SharedToken, Single};
+use fencepost_core::{FencingToken, Invalid, Lease, LossReason, ReleaseOutcome, SharedToken, Single, StoreError};
+use futures_util::future::join_all;
 
 use crate::access::Caller;
 use crate::app::App;
 use crate::audit::boot_ns;
-use crate::claim::{TTL_MS, read_granted, read_owner};
+use crate::claim::{part_owner, read_granted, read_owner};
 use crate::problem::Problem;
 use crate::wire::{self, Mode};
 use crate::witness::Hold;
+
+/// Locks that one lease is about, at most.
+const PARTS_MAX: usize = 256;
 
 /// A lease as it was sent back.
 pub(crate) struct Returned {
@@ -23,13 +27,16 @@ pub(crate) struct Returned {
     delay: Duration,
     mode: Mode,
     renewed: bool,
+    max_hold: Option<Duration>,
+    /// Else it is that of whoever holds the lock.
+    token_was_sent: bool,
 }
 
 impl Returned {
     pub(crate) async fn read(app: &App, caller: Caller, name: LockName, lease: &wire::Lease) -> Result<Self, Problem> {
         let owner = read_owner(&lease.owner)?;
-        let ttl = app.settings.limits.ttl(lease.ttl_ms.unwrap_or(TTL_MS))?;
-        let delay = Duration::from_millis(lease.lock_delay_ms.unwrap_or(0));
+        let limits = &app.settings.limits;
+        let (ttl, delay) = limits.lease(&app.locks.guarantees(), lease.ttl_ms, lease.lock_delay_ms)?;
         let (token, mode) = match &lease.token {
             Some(token) => {
                 let digits = token.strip_prefix('r');
@@ -39,41 +46,47 @@ impl Returned {
             None => Self::find(app, &name, lease.mode).await?,
         };
         let renewed = lease.renewed.unwrap_or(true);
-        Ok(Self { caller, name, owner, token, ttl, delay, mode, renewed })
+        let (max_hold, token_was_sent) = (lease.max_hold_ms.map(Duration::from_millis), lease.token.is_some());
+        Ok(Self { caller, name, owner, token, ttl, delay, mode, renewed, max_hold, token_was_sent })
     }
 
     /// The token by which the store knows the hold. Whether it is this owner's, the store says in the step that follows.
     async fn find(app: &App, name: &LockName, mode: Option<Mode>) -> Result<(FencingToken, Mode), Problem> {
-        let state = app.locks.inspect(name.as_str()).await?;
+        let found = async { Ok(app.locks.inspect(name.as_str()).await?) };
+        let state = app.settings.traces.step("inspect", Some(name), found).await?;
         let holders: Vec<_> = state.holders.iter().filter_map(|holder| Some((holder.token?, holder.shared))).collect();
         match holders[..] {
             [] => Err(Problem::not_held(None)),
             [(token, shared)] => Ok((token, mode.unwrap_or(if shared { Mode::Shared } else { Mode::Exclusive }))),
             _ => {
                 let cure = "several readers hold it: send the token that was granted";
-                Err(fencepost_core::Invalid::new("token", "", cure).into())
+                Err(Invalid::new("token", "", cure).into())
             }
         }
     }
 
-    /// An exclusive one, part of a batch or of a semaphore.
-    pub(crate) fn of(
+    /// Exclusive ones under one owner, parts of a batch or of a semaphore: each by its name and its token.
+    pub(crate) fn several<'a>(
+        app: &App,
         caller: &Caller,
-        name: LockName,
-        owner: Owner,
-        token: FencingToken,
-        ttl: Duration,
-        delay: Duration,
-    ) -> Self {
-        Self { caller: caller.clone(), name, owner, token, ttl, delay, mode: Mode::Exclusive, renewed: true }
-    }
-
-    pub(crate) fn name(&self) -> &LockName {
-        &self.name
-    }
-
-    pub(crate) fn owner(&self) -> Owner {
-        self.owner
+        lease: &wire::Several<'_>,
+        field: &'static str,
+        parts: impl ExactSizeIterator<Item = Result<(LockName, &'a str), Problem>>,
+    ) -> Result<Vec<Self>, Problem> {
+        if !(1..=PARTS_MAX).contains(&parts.len()) {
+            return Err(Invalid::new(field, parts.len().to_string(), "send all back that was granted").into());
+        }
+        let whole = read_owner(lease.owner)?;
+        let limits = &app.settings.limits;
+        let (ttl, delay) = limits.lease(&app.locks.guarantees(), lease.ttl_ms, lease.lock_delay_ms)?;
+        let max_hold = lease.max_hold_ms.map(Duration::from_millis);
+        let each = parts.map(|part| {
+            let (name, token) = part?;
+            let (caller, owner, token) = (caller.clone(), part_owner(whole, &name), read_granted(field, token)?);
+            let (mode, renewed, token_was_sent) = (Mode::Exclusive, true, true);
+            Ok(Self { caller, name, owner, token, ttl, delay, mode, renewed, max_hold, token_was_sent })
+        });
+        each.collect()
     }
 
     fn hold(&self) -> Hold<'_> {
@@ -81,27 +94,68 @@ impl Returned {
         Hold { caller: &self.caller, name: &self.name, owner: self.owner, token, ttl: self.ttl }
     }
 
-    pub(crate) async fn renew(self, app: &App) -> Result<wire::Renewed, Problem> {
+    pub(crate) fn token(&self) -> FencingToken {
+        self.token
+    }
+
+    /// Renews no longer than that, where there is such a limit.
+    pub(crate) fn at_most(self, max_hold: Option<Duration>) -> Self {
+        Self { max_hold: max_hold.or(self.max_hold), ..self }
+    }
+
+    pub(crate) async fn renew(&self, app: &App) -> Result<wire::Renewed, Problem> {
         let asked_ns = boot_ns();
-        let renewed = match self.mode {
-            Mode::Exclusive => self.renew_as::<FencingToken>(app).await,
-            Mode::Shared => self.renew_as::<SharedToken>(app).await,
+        let renewed = match self.left_of_the_last(app).await? {
+            None => self.renew_for(app, self.ttl).await,
+            // Only its owner may hear why: it proves who it is with a renewal that prolongs nothing.
+            Some(left) => self.renew_for(app, left).await.and(Err(Problem::not_held(Some(LossReason::HoldLimit)))),
         };
-        app.witness.renewed(&self.hold(), asked_ns, renewed.as_ref().err());
+        match &renewed {
+            // It is held still, and will be given back.
+            Err(problem) if problem.is_hold_limit() => {}
+            _ => app.witness.renewed(&self.hold(), asked_ns, renewed.as_ref().err(), self.token_was_sent),
+        }
         renewed
     }
 
-    async fn renew_as<G: Single>(&self, app: &App) -> Result<wire::Renewed, Problem> {
-        let renewed = app.locks.renew_lease(&self.lease::<G>(self.token)).await?;
-        let asked =
-            renewed.asked.map(|asked| wire::YieldRequest { number: asked.number(), by: asked.by, note: asked.note });
-        Ok(wire::Renewed { ttl_ms: wire::ms(self.ttl), yield_requested: asked })
+    /// If it has been held for as long as it may: how long it lasts without renewal. A lease with such a limit is not brought
+    /// back once it is over: it would count from zero again.
+    async fn left_of_the_last(&self, app: &App) -> Result<Option<Duration>, Problem> {
+        let Some(max_hold) = self.max_hold else { return Ok(None) };
+        let state = app.locks.inspect(self.name.as_str()).await?;
+        let held = state.holders.iter().find(|holder| holder.token == Some(self.token));
+        let held = held.ok_or_else(|| Problem::not_held(None))?;
+        if held.held_for.is_none_or(|held| held < max_hold) {
+            return Ok(None);
+        }
+        let left = held.expires_in.unwrap_or_default().saturating_sub(self.delay).min(self.ttl);
+        // Too short to be renewed without being prolonged.
+        if left < app.locks.guarantees().smallest_ttl {
+            return Err(Problem::not_held(None));
+        }
+        Ok(Some(left))
     }
 
-    pub(crate) async fn release(self, app: &App) -> Result<wire::Released, Problem> {
+    async fn renew_for(&self, app: &App, ttl: Duration) -> Result<wire::Renewed, Problem> {
+        match self.mode {
+            Mode::Exclusive => self.renew_as::<FencingToken>(app, ttl).await,
+            Mode::Shared => self.renew_as::<SharedToken>(app, ttl).await,
+        }
+    }
+
+    async fn renew_as<G: Single>(&self, app: &App, ttl: Duration) -> Result<wire::Renewed, Problem> {
+        let renewed = async { Ok(app.locks.renew_lease(&self.lease::<G>(self.token, ttl)).await?) };
+        let renewed = app.settings.traces.step("renew", Some(&self.name), renewed).await?;
+        let asked =
+            renewed.asked.map(|asked| wire::YieldRequest { number: asked.number(), by: asked.by, note: asked.note });
+        Ok(wire::Renewed { ttl_ms: wire::ms(ttl), yield_requested: asked })
+    }
+
+    pub(crate) async fn release(&self, app: &App) -> Result<wire::Released, Problem> {
         let asked_ns = boot_ns();
         let token = if self.renewed { self.token.next() } else { self.token };
-        match app.locks.release_lease(&self.lease::<FencingToken>(token)).await? {
+        let released = async { Ok(app.locks.release_lease(&self.lease::<FencingToken>(token, self.ttl)).await?) };
+        match app.settings.traces.step("release", Some(&self.name), released).await? {
             ReleaseOutcome::Freed | ReleaseOutcome::StillHeld { .. } => {
                 app.witness.released(&self.hold(), asked_ns);
                 Ok(wire::Released { outcome: "freed" })
@@ -110,7 +164,70 @@ impl Returned {
         }
     }
 
-    fn lease<G: Single>(&self, token: FencingToken) -> Lease<G> {
-        Lease::of(self.name.clone(), self.owner, token, self.ttl, self.delay)
+    fn lease<G: Single>(&self, token: FencingToken, ttl: Duration) -> Lease<G> {
+        Lease::of(self.name.clone(), self.owner, token, ttl, self.delay)
+    }
+}
+
+/// Keeps a lease for one more ttl.
+pub(crate) async fn renew(
+    app: &App,
+    caller: Caller,
+    name: LockName,
+    lease: &wire::Lease,
+) -> Result<wire::Renewed, Problem> {
+    Returned::read(app, caller, name, lease).await?.renew(app).await
+}
+
+/// Ends a lease.
+pub(crate) async fn release(
+    app: &App,
+    caller: Caller,
+    name: LockName,
+    lease: &wire::Lease,
+) -> Result<wire::Released, Problem> {
+    let lease = Returned::read(app, caller, name, lease).await?;
+    // Whoever still waits under this owner would take the lock again.
+    let _turn = app.in_flight.enter(&lease.name, lease.owner).await?;
+    lease.release(app).await
+}
+
+/// Renews each; the first trouble is the answer.
+pub(crate) async fn renew_all(app: &App, leases: &[Returned]) -> Result<wire::Renewed, Problem> {
+    let mut whole: Option<wire::Renewed> = None;
+    for renewed in join_all(leases.iter().map(|lease| lease.renew(app))).await {
+        let renewed = renewed?;
+        let asked = whole.and_then(|whole| whole.yield_requested);
+        whole = Some(wire::Renewed { yield_requested: asked.or(renewed.yield_requested), ..renewed });
+    }
+    whole.ok_or_else(|| Problem::not_held(None))
+}
+
+/// Releases each; the first trouble is the answer.
+pub(crate) async fn release_all(app: &App, leases: &[Returned]) -> Result<wire::Released, Problem> {
+    let mut whole = Err(Problem::not_held(None));
+    for (index, released) in join_all(leases.iter().map(|lease| lease.release(app))).await.into_iter().enumerate() {
+        whole = if index == 0 { released } else { whole.and(released) };
+    }
+    whole
+}
+
+/// Whether whoever sent a lease back to finish its work still has it: for how long at least. `None`: the same was finished
+/// `before`, and the answer was lost. Else why not: somebody came after it, or it is over.
+pub(crate) async fn proven(
+    app: &App,
+    lease: &Returned,
+    before: impl Future<Output = Result<bool, StoreError>>,
+) -> Result<Option<Duration>, Problem> {
+    match lease.renew(app).await {
+        Ok(_) => Ok(Some(lease.ttl / 2)),
+        Err(problem) if problem.is_not_held() => {
+            if before.await? {
+                return Ok(None);
+            }
+            app.locks.check(lease.name.as_str(), lease.token).await?;
+            Err(problem)
+        }
+        Err(problem) => Err(problem),
     }
 }

@@ -2,10 +2,14 @@
 
 use std::time::Duration;
 
-use fencepost_core::Invalid;
+use fencepost_core::{Guarantees, Invalid};
 
 use crate::bucket::Rate;
+use crate::claim::TTL_MS;
 use crate::problem::Problem;
+
+/// The longest lease of a store that knows no limit, with its lock delay.
+const LEASE_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// What clients may ask for. Beyond it they are refused with a 4xx; nothing of theirs is kept.
 #[derive(Clone, Debug)]
@@ -70,6 +74,31 @@ impl Default for Limits {
 impl Limits {
     pub(crate) fn ttl(&self, ms: u64) -> Result<Duration, Problem> {
         within("ttl_ms", ms, self.ttl)
+    }
+
+    /// The ttl and the lock delay of a lease that came back: nobody has checked them since. Without a ttl the default.
+    pub(crate) fn lease(
+        &self,
+        store: &Guarantees,
+        ttl_ms: Option<u64>,
+        delay_ms: Option<u64>,
+    ) -> Result<(Duration, Duration), Problem> {
+        let (least, most) = (store.smallest_ttl, store.largest_ttl.unwrap_or(LEASE_MAX));
+        let ttl = match ttl_ms {
+            Some(ms) => self.ttl(ms)?,
+            None => Duration::from_millis(TTL_MS).min(most),
+        };
+        if ttl < least || ttl > most {
+            let cure = format!("this store takes {} to {}", least.as_millis(), most.as_millis());
+            return Err(Invalid::new("ttl_ms", ttl.as_millis().to_string(), cure).into());
+        }
+        let delay = Duration::from_millis(delay_ms.unwrap_or(0));
+        if delay > most - ttl {
+            let cure =
+                format!("at most {}: with the ttl, this store takes {}", (most - ttl).as_millis(), most.as_millis());
+            return Err(Invalid::new("lock_delay_ms", delay.as_millis().to_string(), cure).into());
+        }
+        Ok((ttl, delay))
     }
 
     pub(crate) fn wait(&self, ms: u64) -> Result<Duration, Problem> {

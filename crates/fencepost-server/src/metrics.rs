@@ -1,11 +1,16 @@
 //! What can be counted, for Prometheus. The name of a lock is never a label: there may be millions.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
+use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use axum::extract::MatchedPath;
 use fencepost_core::{Event, EventKind, LossReason, NodeVote, Observer, ReleaseOutcome, Vote};
 use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -13,8 +18,46 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 /// One label and its value, as `node="a"`.
-type Label = [(&'static str, String); 1];
-type Labels<const N: usize> = [(&'static str, String); N];
+type Label = Labels<1>;
+/// Nearly all values are known beforehand: counting allocates nothing.
+type Labels<const N: usize> = [(&'static str, Cow<'static, str>); N];
+
+/// What was answered. The route is a pattern, so that there are few.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct Answered {
+    method: &'static str,
+    route: Route,
+    status: u16,
+}
+
+#[derive(Clone, Debug)]
+struct Route(Option<MatchedPath>);
+
+impl Route {
+    fn as_str(&self) -> &str {
+        self.0.as_ref().map_or("none", MatchedPath::as_str)
+    }
+}
+
+impl PartialEq for Route {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for Route {}
+
+impl Hash for Route {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_str().hash(state);
+    }
+}
+
+impl EncodeLabelValue for Route {
+    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> fmt::Result {
+        EncodeLabelValue::encode(&self.as_str(), encoder)
+    }
+}
 
 /// From one answer of a fast store to the longest wait that is allowed.
 const SECONDS: [f64; 14] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0];
@@ -30,7 +73,7 @@ pub struct Metrics(Arc<Inner>);
 
 struct Inner {
     registry: Registry,
-    requests: Family<Labels<3>, Counter>,
+    requests: Family<Answered, Counter>,
     acquire: Histogram,
     wait: Histogram,
     hold: Histogram,
@@ -113,20 +156,19 @@ impl Metrics {
         text
     }
 
-    /// A request was answered. The route is a pattern, so that there are few.
-    pub(crate) fn answered(&self, method: &str, route: &str, status: u16) {
-        let labels = [("method", method.to_owned()), ("route", route.to_owned()), ("status", status.to_string())];
-        self.0.requests.get_or_create(&labels).inc();
+    /// A request was answered.
+    pub(crate) fn answered(&self, method: &'static str, route: Option<&MatchedPath>, status: u16) {
+        self.0.requests.get_or_create(&Answered { method, route: Route(route.cloned()), status }).inc();
     }
 
     /// Somebody was refused for who they are.
     pub(crate) fn denied(&self, why: &'static str) {
-        self.0.denied.get_or_create(&[("why", why.to_owned())]).inc();
+        self.0.denied.get_or_create(&[("why", why.into())]).inc();
     }
 
     /// Somebody was refused by a limit.
     pub(crate) fn limited(&self, limit: &'static str) {
-        self.0.limited.get_or_create(&[("limit", limit.to_owned())]).inc();
+        self.0.limited.get_or_create(&[("limit", limit.into())]).inc();
     }
 
     /// A lock was given back so long after its grant.
@@ -142,7 +184,7 @@ impl Metrics {
     /// A file changed, to the good or not.
     pub(crate) fn reloaded(&self, what: &'static str, good: bool) {
         let outcome = if good { "read" } else { "refused" };
-        self.0.reloads.get_or_create(&[("what", what.to_owned()), ("outcome", outcome.to_owned())]).inc();
+        self.0.reloads.get_or_create(&[("what", what.into()), ("outcome", outcome.into())]).inc();
     }
 
     /// Acts that are not in the audit log.
@@ -166,7 +208,10 @@ impl Metrics {
     }
 }
 
-fn family<const N: usize>(registry: &mut Registry, name: &str, help: &str) -> Family<Labels<N>, Counter> {
+fn family<L>(registry: &mut Registry, name: &str, help: &str) -> Family<L, Counter>
+where
+    L: EncodeLabelSet + Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static,
+{
     let family = Family::default();
     registry.register(name, help, Clone::clone(&family));
     family
@@ -203,8 +248,8 @@ impl Drop for Up {
 
 impl Observer for Metrics {
     fn event(&self, event: &Event) {
-        let count = |family: &Family<Label, Counter>, outcome: &str| {
-            family.get_or_create(&[("outcome", outcome.to_owned())]).inc();
+        let count = |family: &Family<Label, Counter>, outcome: &'static str| {
+            family.get_or_create(&[("outcome", outcome.into())]).inc();
         };
         match &event.kind {
             EventKind::Asked => self.0.asked(event),
@@ -228,7 +273,7 @@ impl Observer for Metrics {
             EventKind::Releasing => self.0.forget(event),
             EventKind::Lost(reason) => {
                 self.0.forget(event);
-                self.0.lost.get_or_create(&[("reason", loss(*reason).to_owned())]).inc();
+                self.0.lost.get_or_create(&[("reason", loss(*reason).into())]).inc();
             }
             EventKind::Released(outcome) => count(&self.0.releases, release(*outcome)),
             EventKind::ReleaseUnknown => count(&self.0.releases, "unknown"),
@@ -241,9 +286,9 @@ impl Observer for Metrics {
 impl Inner {
     /// What alerts look at is there before it happens for the first time: else nobody sees it rise.
     fn begin_at_zero(&self) {
-        let begin = |family: &Family<Label, Counter>, label: &'static str, values: &[&str]| {
+        let begin = |family: &Family<Label, Counter>, label: &'static str, values: &[&'static str]| {
             for value in values {
-                drop(family.get_or_create(&[(label, (*value).to_owned())]));
+                drop(family.get_or_create(&[(label, (*value).into())]));
             }
         };
         begin(&self.acquires, "outcome", &["acquired", "refused"]);
@@ -284,7 +329,7 @@ impl Inner {
     }
 
     fn voted(&self, vote: &NodeVote) {
-        let node = vote.node.clone();
+        let node = Cow::<'static, str>::from(vote.node.clone());
         self.vote.get_or_create(&[("node", node.clone())]).observe(vote.latency.as_secs_f64());
         let said = match &vote.vote {
             Vote::Granted => "granted",
@@ -293,7 +338,7 @@ impl Inner {
             Vote::Unheard => "unheard",
             _ => "failed",
         };
-        self.votes.get_or_create(&[("node", node), ("vote", said.to_owned())]).inc();
+        self.votes.get_or_create(&[("node", node), ("vote", said.into())]).inc();
     }
 }
 
@@ -317,8 +362,8 @@ fn release(outcome: ReleaseOutcome) -> &'static str {
     }
 }
 
-impl std::fmt::Debug for Metrics {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Metrics")
     }
 }

@@ -1,9 +1,12 @@
 //! Errors as RFC 9457 says them: the one place that maps what the library says to a status and a stable code.
 
+use std::convert::Infallible;
+
 use axum::response::{IntoResponse, Response};
 use fencepost_core::fence::FenceError;
 use fencepost_core::{
-    AcquireError, Holder, Invalid, LossReason, NodeVote, RenewError, StoreError, StoreErrorKind, Vote,
+    AcquireError, Holder, Invalid, LossReason, NodeVote, OnceError, RenewError, RunError, StoreError, StoreErrorKind,
+    Vote,
 };
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
@@ -22,6 +25,8 @@ pub(crate) struct Problem {
     more: Map<String, Value>,
     notice: Option<Box<Notice>>,
 }
+
+const HOLD_LIMIT: &str = "hold_limit";
 
 /// What a refusal is about, for those who keep count: it travels with the answer, not in it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -53,7 +58,8 @@ pub(crate) struct ProblemBody {
     holder: Option<wire::Holder>,
     /// Of `held`: how long the request waited.
     waited_ms: Option<u64>,
-    /// Of `not_held`, to the owner whom an operator threw out: `revoked`.
+    /// Of `not_held`, to the owner: `revoked` if an operator threw it out, `hold_limit` if it was held for as long as it
+    /// may be.
     reason: Option<String>,
     /// Of `stale`: the newest token.
     seen: Option<String>,
@@ -152,7 +158,11 @@ impl Problem {
     pub(crate) fn not_held(reason: Option<LossReason>) -> Self {
         let detail = "this owner does not hold it: it was released, lost, or never yours";
         let problem = Self::new(StatusCode::CONFLICT, "not_held", detail);
-        if reason == Some(LossReason::Revoked) { problem.with("reason", "revoked") } else { problem }
+        match reason {
+            Some(LossReason::Revoked) => problem.with("reason", "revoked"),
+            Some(LossReason::HoldLimit) => problem.with("reason", HOLD_LIMIT),
+            _ => problem,
+        }
     }
 
     pub(crate) fn held(waited: std::time::Duration, holder: Option<&Holder>) -> Self {
@@ -167,6 +177,16 @@ impl Problem {
     /// Whether this says that its caller holds nothing.
     pub(crate) fn is_not_held(&self) -> bool {
         self.code == "not_held"
+    }
+
+    /// Whether this says that it was held for as long as it may be.
+    pub(crate) fn is_hold_limit(&self) -> bool {
+        self.more.get("reason").is_some_and(|reason| reason == HOLD_LIMIT)
+    }
+
+    /// Of a window.
+    pub(crate) fn done() -> Self {
+        Self::new(StatusCode::CONFLICT, "done", "this window has run, or rests")
     }
 
     /// Whether nobody knows what the store did.
@@ -243,12 +263,39 @@ impl From<RenewError> for Problem {
     }
 }
 
+impl From<RunError<Infallible>> for Problem {
+    fn from(error: RunError<Infallible>) -> Self {
+        match error {
+            RunError::Acquire(error) => error.into(),
+            RunError::Lost(lost) => Self::not_held(Some(lost.reason)),
+            RunError::Work(never) => match never {},
+            RunError::Unrecorded(error) => Self::from(&*error),
+            other => Self::new(StatusCode::INTERNAL_SERVER_ERROR, "unexpected", other.to_string()),
+        }
+    }
+}
+
+impl From<OnceError<Infallible>> for Problem {
+    fn from(error: OnceError<Infallible>) -> Self {
+        match error {
+            OnceError::Run(error) => error.into(),
+            other => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "other_payload", other.to_string()),
+        }
+    }
+}
+
 impl From<FenceError> for Problem {
     fn from(error: FenceError) -> Self {
+        Self::from(&error)
+    }
+}
+
+impl From<&FenceError> for Problem {
+    fn from(error: &FenceError) -> Self {
         match error {
             FenceError::Stale(stale) => Self::new(StatusCode::PRECONDITION_FAILED, "stale", stale.to_string())
                 .with("seen", stale.seen.to_string()),
-            FenceError::Store(error) => error.into(),
+            FenceError::Store(error) => error.clone().into(),
             other => Self::new(StatusCode::INTERNAL_SERVER_ERROR, "unexpected", other.to_string()),
         }
     }

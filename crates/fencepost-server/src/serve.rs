@@ -19,6 +19,7 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 use crate::app::{App, router};
+use crate::at_once::at_once;
 use crate::auth::Gate;
 use crate::limits::Limits;
 use crate::metrics::Metrics;
@@ -41,6 +42,7 @@ pub(crate) async fn serve(
 ) -> std::io::Result<()> {
     let (drain, draining) = watch::channel(false);
     let (limits, drain_time, metrics) = (settings.limits.clone(), settings.drain, settings.metrics.clone());
+    let traces = settings.traces.clone();
     let mut files = JoinSet::new();
     follow(&settings, &mut files);
     let door = Arc::new(Door {
@@ -61,24 +63,32 @@ pub(crate) async fn serve(
             Some(_) = connections.join_next(), if !connections.is_empty() => continue,
         };
         let (door, up) = (door.clone(), metrics.connected());
-        connections.spawn(async move {
+        connections.spawn(at_once(async move {
             door.connection(stream, address).await;
             drop((seat, up));
-        });
+        }));
     }
     metrics.ready(false);
     drop(listener);
     drain.send_replace(true);
-    let ended = tokio::time::timeout(drain_time, async { while connections.join_next().await.is_some() {} }).await;
+    // One time for all of it; a part of it is for what comes after the connections.
+    let end = tokio::time::Instant::now() + drain_time;
+    let left = || end.saturating_duration_since(tokio::time::Instant::now());
+    let ended =
+        tokio::time::timeout(drain_time * 3 / 4, async { while connections.join_next().await.is_some() {} }).await;
     if ended.is_err() {
         tracing::warn!(connections = connections.len(), "the drain took too long: connections are cut");
         connections.shutdown().await;
     }
     // Releases that are still on their way; leases that were granted are others' and stay.
-    let left = locks.shutdown(drain_time).await;
-    if !left.is_empty() {
-        tracing::warn!(locks = left.len(), "releases that nobody confirmed: these locks are free after their ttl");
+    let unconfirmed = locks.shutdown(left()).await;
+    if !unconfirmed.is_empty() {
+        tracing::warn!(
+            locks = unconfirmed.len(),
+            "releases that nobody confirmed: these locks are free after their ttl"
+        );
     }
+    traces.end(left()).await;
     Ok(())
 }
 
@@ -171,6 +181,9 @@ fn follow(settings: &Settings, tasks: &mut JoinSet<()>) {
     let told = |what: &'static str, metrics: Metrics| move |good| metrics.reloaded(what, good);
     if let Gate::Credentials(file) = &settings.gate {
         tasks.spawn(file.clone().follow(every, told("credentials", metrics.clone())));
+    }
+    if let Some(audit) = &settings.audit {
+        tasks.spawn(audit.clone().follow(every, told("audit_log", metrics.clone())));
     }
     if let Some(tls) = &settings.tls {
         tasks.spawn(tls.config.clone().follow(every, told("certificates", metrics.clone())));

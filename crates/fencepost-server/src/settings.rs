@@ -14,6 +14,7 @@ use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::serve;
 use crate::tls::TlsFiles;
+use crate::traces::Traces;
 use crate::watched::Watched;
 
 /// How a service is to run.
@@ -33,6 +34,7 @@ pub struct Settings {
     pub(crate) audit: Option<Arc<AuditLog>>,
     pub(crate) metrics: Metrics,
     pub(crate) look_every: Duration,
+    pub(crate) traces: Traces,
 }
 
 /// TLS, and whether clients may prove by it who they are.
@@ -52,6 +54,7 @@ impl Default for Settings {
             audit: None,
             metrics: Metrics::new(),
             look_every: Duration::from_secs(1),
+            traces: Traces::default(),
         }
     }
 }
@@ -100,6 +103,14 @@ impl Settings {
     #[must_use]
     pub fn metrics(mut self, metrics: Metrics) -> Self {
         self.metrics = metrics;
+        self
+    }
+
+    /// Tells of each request there.
+    #[cfg(feature = "otel")]
+    #[must_use]
+    pub fn traces(mut self, traces: Traces) -> Self {
+        self.traces = traces;
         self
     }
 

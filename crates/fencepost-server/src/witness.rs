@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use axum::extract::MatchedPath;
 use axum::response::Response;
 use fencepost_core::Holder;
 use fencepost_core::store::{LockName, Owner};
@@ -15,11 +16,13 @@ use crate::access::Caller;
 use crate::admission::{Admission, Place};
 use crate::audit::{AuditLog, boot_ns};
 use crate::auth::Principal;
+use crate::history::{History, How};
 use crate::holdings::Holdings;
 use crate::limits::Limits;
 use crate::metrics::{Metrics, Up};
 use crate::problem::{Notice, Problem};
 use crate::settings::Settings;
+use crate::wire::token_text;
 
 /// After a refusal for too many who wait, or too many locks: nobody knows when one is over.
 const SOON: Duration = Duration::from_secs(1);
@@ -33,6 +36,7 @@ pub(crate) struct Witness {
     tells_apart: bool,
     audit: Option<Arc<AuditLog>>,
     pub(crate) metrics: Metrics,
+    pub(crate) history: History,
     holdings: Mutex<Holdings>,
     admission: Admission,
     waiters: Arc<Semaphore>,
@@ -70,6 +74,11 @@ impl Hold<'_> {
     }
 }
 
+/// Methods are counted by name, but only those that somebody knows: a client must not choose what is counted.
+pub(crate) fn known(method: &Method) -> Option<&'static str> {
+    ["GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH"].into_iter().find(|known| *known == method.as_str())
+}
+
 impl Witness {
     pub(crate) fn new(settings: &Settings) -> Self {
         let limits = settings.limits.clone();
@@ -77,6 +86,7 @@ impl Witness {
             tells_apart: settings.asks_who(),
             audit: settings.audit.clone(),
             metrics: settings.metrics.clone(),
+            history: History::default(),
             holdings: Mutex::default(),
             admission: Admission::default(),
             waiters: Arc::new(Semaphore::new(limits.waiters)),
@@ -119,7 +129,8 @@ impl Witness {
         Ok((permit, places, self.metrics.waiting()))
     }
 
-    pub(crate) fn granted(&self, hold: &Hold<'_>, seat: &Seat) {
+    pub(crate) fn granted(&self, hold: &Hold<'_>, seat: &Seat, label: &str) {
+        self.history.granted(hold.name.as_str(), &hold.token, label, hold.ttl, Instant::now());
         self.holdings().granted(hold.caller.name(), hold.name.clone(), hold.owner, hold.ttl, Instant::now());
         self.write(|| {
             let ttl_ms = u64::try_from(hold.ttl.as_millis()).ok();
@@ -127,18 +138,25 @@ impl Witness {
         });
     }
 
-    /// A renewal was answered.
-    pub(crate) fn renewed(&self, hold: &Hold<'_>, asked_ns: u64, trouble: Option<&Problem>) {
+    /// A renewal was answered. `known`: its token was sent, and not only looked up; that may be somebody else's.
+    pub(crate) fn renewed(&self, hold: &Hold<'_>, asked_ns: u64, trouble: Option<&Problem>, known: bool) {
         match trouble {
             None => {
+                self.history.renewed(hold.name.as_str(), &hold.token, hold.ttl, Instant::now());
                 let since = self.holdings().renewed(hold.name, hold.owner, hold.ttl, Instant::now());
                 if let Some(since) = since {
                     self.metrics.renewed_late_by(since.saturating_sub(hold.ttl / 3));
                 }
             }
             Some(problem) if problem.is_not_held() => {
+                if known {
+                    self.history.ended(hold.name.as_str(), &hold.token, How::Lost, Instant::now());
+                }
                 self.holdings().ended(hold.name, hold.owner, Instant::now());
-                self.write(|| hold.entry(Act::Lost, asked_ns));
+                self.write(|| {
+                    let entry = hold.entry(Act::Lost, asked_ns);
+                    Entry { token: entry.token.filter(|_| known), ..entry }
+                });
             }
             Some(problem) if problem.is_trouble() => {
                 self.write(|| Entry { why: Some(problem.code().into()), ..hold.entry(Act::RenewalFailed, asked_ns) });
@@ -149,6 +167,7 @@ impl Witness {
 
     /// A lock was given back. What somebody does not hold, nobody gives back.
     pub(crate) fn released(&self, hold: &Hold<'_>, asked_ns: u64) {
+        self.history.ended(hold.name.as_str(), &hold.token, How::Released, Instant::now());
         if let Some(held) = self.holdings().ended(hold.name, hold.owner, Instant::now()) {
             self.metrics.held_for(held);
         }
@@ -157,6 +176,10 @@ impl Witness {
 
     /// A lock was taken from its holder, if it had one.
     pub(crate) fn forced(&self, caller: &Caller, name: &LockName, holder: Option<&Holder>, reason: &str) {
+        if let Some((token, shared)) = holder.and_then(|holder| Some((holder.token?, holder.shared))) {
+            let token = token_text(token, shared);
+            self.history.forced(name.as_str(), &token, caller.name(), reason, Instant::now());
+        }
         self.write(|| Entry {
             principal: Some(caller.name().to_string()),
             lock: Some(name.as_str().to_owned()),
@@ -167,17 +190,20 @@ impl Witness {
     }
 
     /// A request was answered.
-    pub(crate) fn answered(&self, who: Option<&Principal>, method: &Method, route: Option<&str>, response: &Response) {
-        let method = match method.as_str() {
-            known @ ("GET" | "POST" | "PUT" | "DELETE" | "HEAD" | "OPTIONS" | "PATCH") => known,
-            _ => "other",
-        };
-        let route = route.unwrap_or("none");
+    pub(crate) fn answered(
+        &self,
+        who: Option<&Principal>,
+        method: &Method,
+        route: Option<&MatchedPath>,
+        response: &Response,
+    ) {
+        let method = known(method).unwrap_or("other");
         self.metrics.answered(method, route, response.status().as_u16());
         match response.extensions().get::<Notice>() {
             Some(Notice::Limited(limit)) => self.metrics.limited(limit),
             Some(Notice::Denied { why, lock }) => {
                 self.metrics.denied(why);
+                let route = route.map_or("none", MatchedPath::as_str);
                 self.write(|| Entry {
                     principal: who.map(|who| who.name().to_string()),
                     lock: lock.clone(),

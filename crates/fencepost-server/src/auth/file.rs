@@ -80,7 +80,10 @@ impl Credentials {
             if keys.iter().any(|(known, _)| *known == digest) {
                 return Err(of_entry("the same sha256 twice: give every entry a key of its own".into()));
             }
-            keys.push((digest, principal(&entry.principal, &entry.allow).map_err(of_entry)?));
+            // While a key is changed for another, both stand for the first.
+            let first = keys.iter().find(|(_, known)| **known.name() == *entry.principal).map(|(first, _)| *first);
+            let principal = principal(&entry.principal, &entry.allow).map_err(of_entry)?;
+            keys.push((digest, principal.knowing(first.or(Some(digest)))));
         }
         let mut certificates: Vec<(String, Principal)> = Vec::new();
         for (number, entry) in (1..).zip(&file.certificate) {

@@ -16,8 +16,8 @@ use crate::problem::Problem;
 use crate::serve::Peer;
 use crate::watched::Watched;
 
-/// What tells nothing about locks: probes and the description of the interface.
-const FOR_ALL: [&str; 3] = ["/healthz", "/readyz", "/openapi.json"];
+/// What tells nothing about locks: probes, the description of the interface, and the dashboard without its data.
+const FOR_ALL: [&str; 5] = ["/healthz", "/readyz", "/openapi.json", "/", "/assets/{file}"];
 const SCHEME: &str = "bearer ";
 
 /// How a service finds out who asks.
@@ -69,10 +69,18 @@ fn shown_key(headers: &HeaderMap) -> Shown<'_> {
 }
 
 /// In front of every route, also of those that do not exist.
-pub(crate) async fn gate(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
-    let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
+pub(crate) async fn gate(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let route = route.as_ref();
+    app.settings
+        .traces
+        .request(route.map(MatchedPath::as_str), request, async |request| admitted(&app, route, request, next).await)
+        .await
+}
+
+async fn admitted(app: &App, route: Option<&MatchedPath>, mut request: Request, next: Next) -> Response {
     let method = request.method().clone();
-    let is_for_all = route.as_deref().is_some_and(|route| FOR_ALL.contains(&route));
+    let is_for_all = route.is_some_and(|route| FOR_ALL.contains(&route.as_str()));
     let peer = request.extensions().get::<Peer>();
     let (principal, response) = if is_for_all {
         (None, next.run(request).await)
@@ -85,6 +93,6 @@ pub(crate) async fn gate(State(app): State<Arc<App>>, mut request: Request, next
             Err(problem) => (None, problem.into_response()),
         }
     };
-    app.witness.answered(principal.as_ref(), &method, route.as_deref(), &response);
+    app.witness.answered(principal.as_ref(), &method, route, &response);
     response
 }

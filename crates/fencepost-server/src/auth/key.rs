@@ -47,6 +47,10 @@ impl KeyDigest {
         Self(Sha256::digest(key).into())
     }
 
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
     /// Takes as long for any two.
     pub(crate) fn equals(&self, other: &Self) -> Choice {
         self.0.ct_eq(&other.0)

@@ -4,6 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use super::key::KeyDigest;
+
 /// What a request wants to do with a name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Verb {
@@ -90,12 +92,23 @@ impl FromStr for Scope {
 pub struct Principal {
     name: Arc<str>,
     scopes: Arc<[Scope]>,
+    /// What only they and the service know, the same at every replica.
+    secret: Option<KeyDigest>,
 }
 
 impl Principal {
     /// Somebody with these rights, and no others.
     pub fn new(name: &str, scopes: impl IntoIterator<Item = Scope>) -> Self {
-        Self { name: name.into(), scopes: scopes.into_iter().collect() }
+        Self { name: name.into(), scopes: scopes.into_iter().collect(), secret: None }
+    }
+
+    pub(crate) fn knowing(self, secret: Option<KeyDigest>) -> Self {
+        Self { secret, ..self }
+    }
+
+    /// What others cannot know who know their name. Nothing for those who have no key.
+    pub(crate) fn secret(&self) -> &[u8] {
+        self.secret.as_ref().map_or(&[], KeyDigest::bytes)
     }
 
     /// Whoever can reach a service that asks nobody who they are: everything is theirs.
@@ -106,6 +119,11 @@ impl Principal {
     /// What the audit log calls them.
     pub fn name(&self) -> &Arc<str> {
         &self.name
+    }
+
+    /// All that they may do.
+    pub fn scopes(&self) -> &[Scope] {
+        &self.scopes
     }
 
     /// Whether they may do this to this name; of a prefix, to all names that start so.

@@ -4,18 +4,17 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use fencepost_core::Term;
-use fencepost_core::store::InLine;
 use futures_util::stream;
 use http::HeaderMap;
-use tokio::sync::mpsc;
 
 use crate::access::{Acquire, Allowed, Observe};
 use crate::app::App;
 use crate::body::Body;
-use crate::claim::{Pursuit, Secret, Terms, read_token};
-use crate::lease::Returned;
+use crate::claim::{Pursuit, Secret, read_ticket};
+use crate::lease;
+use crate::pieces::answer;
 use crate::problem::{Problem, ProblemBody};
 use crate::sse;
 use crate::wire;
@@ -34,53 +33,13 @@ pub(crate) async fn campaign(
     Body(claim): Body<wire::Campaign>,
 ) -> Result<Response, Problem> {
     let secret = Secret::of(claim.owner.as_deref(), &headers, &caller, &name)?;
-    let ticket = claim.ticket.as_deref().map(|ticket| read_token("ticket", ticket)).transpose()?;
-    let terms = Terms {
-        ttl_ms: claim.ttl_ms,
-        wait_ms: claim.wait_ms,
-        label: claim.label.as_deref(),
-        queue: claim.queue,
-        lock_delay_ms: claim.lock_delay_ms,
-        actor: claim.actor.as_deref(),
-        fail_on_deadlock: false,
-    };
-    let election = app.locks.election(name.as_str()).payload(claim.payload);
-    let lock = terms.on(&app, &caller, election, true)?;
-    let pursuit: Pursuit<Term> = Pursuit { app: app.clone(), caller, name, secret, ticket, lock, waits: true };
-    if sse::is_wanted(&headers) {
-        return Ok(in_pieces(&app, |told| pursuit.lease(told, false)));
-    }
-    Ok(Json(pursuit.lease(|_| (), true).await?).into_response())
+    let ticket = read_ticket(claim.ticket.as_deref())?;
+    let election = app.locks.election(name.as_str()).payload(claim.payload.as_str());
+    let lock = claim.terms().on(&app, &caller, election, true)?;
+    let (app_of, max_hold_ms) = (app.clone(), claim.max_hold_ms);
+    let pursuit: Pursuit<Term> = Pursuit { app: app_of, caller, name, secret, ticket, lock, max_hold_ms, waits: true };
+    answer(&app, &headers, |told, whole| pursuit.lease(told, whole)).await
 }
-
-/// A claim as a stream: in line, then granted or not.
-pub(crate) fn in_pieces<F>(app: &Arc<App>, pursue: impl FnOnce(Told) -> F) -> Response
-where
-    F: Future<Output = Result<wire::Lease, Problem>> + Send + 'static,
-{
-    let (place, places) = mpsc::unbounded_channel();
-    let told: Told = Box::new(move |at: InLine| {
-        let holder = at.holder.as_ref().map(wire::Holder::from);
-        let ticket = at.ticket.map(|ticket| ticket.to_string());
-        let _ = place.send(wire::Waiting { holder, ticket });
-    });
-    let pursuit = Box::pin(pursue(told));
-    let events = stream::unfold(Some((places, pursuit)), async |state| {
-        let (mut places, mut pursuit) = state?;
-        tokio::select! {
-            biased;
-            Some(place) = places.recv() => Some((sse::event("waiting", &place), Some((places, pursuit)))),
-            lease = &mut pursuit => Some(match lease {
-                Ok(lease) => (sse::event("granted", &lease), None),
-                Err(problem) => (sse::problem(&problem), None),
-            }),
-        }
-    });
-    sse::answer(app, events)
-}
-
-/// Is told where a claim stands in line.
-pub(crate) type Told = Box<dyn Fn(InLine) + Send + Sync>;
 
 /// Leads for one more ttl.
 #[utoipa::path(post, path = "/v1/elections/{id}/renew", tag = "elections", request_body = wire::Lease,
@@ -92,7 +51,7 @@ pub(crate) async fn renew(
     Allowed { name, caller, .. }: Allowed<Acquire>,
     Body(lease): Body<wire::Lease>,
 ) -> Result<Json<wire::Renewed>, Problem> {
-    Ok(Json(Returned::read(&app, caller, name, &lease).await?.renew(&app).await?))
+    Ok(Json(lease::renew(&app, caller, name, &lease).await?))
 }
 
 /// Leads no more: the next candidate does.
@@ -105,10 +64,7 @@ pub(crate) async fn resign(
     Allowed { name, caller, .. }: Allowed<Acquire>,
     Body(lease): Body<wire::Lease>,
 ) -> Result<Json<wire::Released>, Problem> {
-    let lease = Returned::read(&app, caller, name, &lease).await?;
-    // Whoever still waits under this owner would take the lock again.
-    let _turn = app.in_flight.enter(lease.name(), lease.owner()).await?;
-    Ok(Json(lease.release(&app).await?))
+    Ok(Json(lease::release(&app, caller, name, &lease).await?))
 }
 
 /// Who leads, and who would.

@@ -39,12 +39,12 @@ pub(crate) async fn events(
 ) -> Result<Response, Problem> {
     caller.may_see_all(&prefix)?;
     let last = headers.get("last-event-id").and_then(|last| last.to_str().ok());
-    let (from, lost_track) = app.events.resume(last);
+    let ring = app.events.listen();
+    let (from, lost_track) = ring.resume(last);
     let mut ready = VecDeque::new();
     if lost_track {
-        ready.push_back(sse::event("missed", &json!({})).id(app.events.id(from)));
+        ready.push_back(sse::event("missed", &json!({})).id(ring.id(from)));
     }
-    let ring = app.events.clone();
     let told = stream::unfold((ring, ready, from), move |(ring, mut ready, mut from)| {
         let prefix = prefix.clone();
         async move {
@@ -58,8 +58,8 @@ pub(crate) async fn events(
                     let event = sse::event("missed", &json!({ "events": missed }));
                     ready.push_back(event.id(ring.id(from + missed)));
                 }
-                from = kept.last().map_or(from, |kept| kept.number);
-                let wanted = kept.iter().filter(|kept| kept.kind == "missed" || kept.name.starts_with(&prefix));
+                from = kept.last().map_or(from + missed, |kept| kept.number);
+                let wanted = kept.iter().filter(|kept| kept.name.starts_with(&prefix));
                 ready.extend(wanted.map(|kept| sse::event(kept.kind, &kept.data).id(ring.id(kept.number))));
             }
         }

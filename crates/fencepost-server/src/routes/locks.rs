@@ -1,20 +1,20 @@
 //! Locks: exclusive and shared.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::Json;
 use axum::extract::State;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use http::HeaderMap;
 
 use crate::access::{Acquire, Admin, Allowed, Caller, Observe};
 use crate::app::App;
 use crate::body::{Body, Query};
-use crate::claim::{Wanted, read_token};
-use crate::lease::Returned;
+use crate::claim::{Asked, Wanted, read_token};
+use crate::lease;
+use crate::pieces::answer;
 use crate::problem::{Problem, ProblemBody};
-use crate::routes::elections::in_pieces;
-use crate::sse;
 use crate::wire;
 
 /// Takes a lock if nobody has it.
@@ -28,7 +28,8 @@ pub(crate) async fn try_acquire(
     headers: HeaderMap,
     Body(claim): Body<wire::Claim>,
 ) -> Result<Json<wire::Lease>, Problem> {
-    let wanted = Wanted::read(&app, &caller, name, &claim, &headers, false)?;
+    let wanted =
+        Wanted::read(Asked { app: &app, caller: &caller, name, claim: &claim, headers: &headers, waits: false })?;
     Ok(Json(wanted.lease(|_| (), true).await?))
 }
 
@@ -49,11 +50,9 @@ pub(crate) async fn acquire(
     headers: HeaderMap,
     Body(claim): Body<wire::Claim>,
 ) -> Result<Response, Problem> {
-    let wanted = Wanted::read(&app, &caller, name, &claim, &headers, true)?;
-    if sse::is_wanted(&headers) {
-        return Ok(in_pieces(&app, |told| wanted.lease(told, false)));
-    }
-    Ok(Json(wanted.lease(|_| (), true).await?).into_response())
+    let wanted =
+        Wanted::read(Asked { app: &app, caller: &caller, name, claim: &claim, headers: &headers, waits: true })?;
+    answer(&app, &headers, |told, whole| wanted.lease(told, whole)).await
 }
 
 /// Keeps a lease for one more ttl.
@@ -66,7 +65,7 @@ pub(crate) async fn renew(
     Allowed { name, caller, .. }: Allowed<Acquire>,
     Body(lease): Body<wire::Lease>,
 ) -> Result<Json<wire::Renewed>, Problem> {
-    Ok(Json(Returned::read(&app, caller, name, &lease).await?.renew(&app).await?))
+    Ok(Json(lease::renew(&app, caller, name, &lease).await?))
 }
 
 /// Ends a lease; the next in line has the lock.
@@ -79,10 +78,7 @@ pub(crate) async fn release(
     Allowed { name, caller, .. }: Allowed<Acquire>,
     Body(lease): Body<wire::Lease>,
 ) -> Result<Json<wire::Released>, Problem> {
-    let lease = Returned::read(&app, caller, name, &lease).await?;
-    // Whoever still waits under this owner would take the lock again.
-    let _turn = app.in_flight.enter(lease.name(), lease.owner()).await?;
-    Ok(Json(lease.release(&app).await?))
+    Ok(Json(lease::release(&app, caller, name, &lease).await?))
 }
 
 /// Locks that are held, waited for or remembered, in name order.
@@ -100,7 +96,9 @@ pub(crate) async fn list(
     if let Some(after) = &after {
         fencepost_core::store::LockName::new(after)?;
     }
+    let asked = Instant::now();
     let (states, more) = app.locks.page(&prefix, after.as_deref(), limit, contended).await?;
+    states.iter().for_each(|state| app.witness.history.saw(state, asked, false));
     let next = states.last().filter(|_| more).map(|state| state.name.clone());
     Ok(Json(wire::States { locks: states.iter().map(wire::State::from).collect(), next }))
 }
@@ -114,7 +112,10 @@ pub(crate) async fn inspect(
     State(app): State<Arc<App>>,
     Allowed { name, .. }: Allowed<Observe>,
 ) -> Result<Json<wire::State>, Problem> {
-    Ok(Json(wire::State::from(&app.locks.inspect(name.as_str()).await?)))
+    let asked = Instant::now();
+    let state = app.locks.inspect(name.as_str()).await?;
+    app.witness.history.saw(&state, asked, false);
+    Ok(Json(wire::State::from(&state)))
 }
 
 /// Is this token the newest granted?
@@ -143,6 +144,7 @@ pub(crate) async fn force_release(
 ) -> Result<Json<wire::WhoHeld>, Problem> {
     let holder = app.locks.force_release(name.as_str(), &reason).await?;
     app.witness.forced(&caller, &name, holder.as_ref(), &reason);
+    app.events.forced(&name, caller.name());
     Ok(Json(wire::WhoHeld { holder: holder.as_ref().map(wire::Holder::from) }))
 }
 

@@ -17,8 +17,8 @@ use crate::problem::{Problem, ProblemBody};
 use crate::wire;
 
 /// What a record is at most, and how long it is kept at most.
-const VALUE_MAX: usize = 512 * 1024;
-const KEEP_MAX: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
+pub(crate) const VALUE_MAX: usize = 512 * 1024;
+pub(crate) const KEEP_MAX: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
 
 fn answer(record: Option<Record>) -> Json<wire::Record> {
     let kept = record.map(|record| wire::Kept {

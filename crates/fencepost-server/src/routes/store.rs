@@ -19,8 +19,10 @@ pub(crate) async fn nodes(State(app): State<Arc<App>>, caller: Caller) -> Result
     let can = app.locks.guarantees();
     let most = app.settings.limits.ttl;
     let nodes = app.locks.nodes().await;
+    let events = app.events.listen();
     Ok(Json(wire::Nodes {
         version: env!("CARGO_PKG_VERSION"),
+        interface: wire::INTERFACE,
         fifo: can.fifo,
         survives_restart: can.survives_restart,
         survives_a_node: can.survives_a_node,
@@ -28,7 +30,7 @@ pub(crate) async fn nodes(State(app): State<Arc<App>>, caller: Caller) -> Result
         largest_ttl_ms: wire::ms(can.largest_ttl.map_or(most, |largest| largest.min(most))),
         longest_wait_ms: wire::ms(app.settings.limits.wait),
         records: can.records,
-        nodes: nodes.iter().map(wire::NodeVote::from).collect(),
+        nodes: nodes.iter().map(|node| events.node(node)).collect(),
     }))
 }
 

@@ -28,7 +28,7 @@ fn outcome(mut stream: TcpStream) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-fn is_well(service: &Service) {
+pub(crate) fn is_well(service: &Service) {
     let answer = service.post("/v1/locks/well/try", None, r#"{"ttl_ms":60000}"#);
     assert_eq!(answer.status, 200, "{answer:?}");
     assert_eq!(service.post("/v1/locks/well/release", None, &answer.body).status, 200);
@@ -142,7 +142,7 @@ fn a_thousand_idle_connections_and_a_flood_leave_room_for_others() {
     assert!(grown < 200_000, "{grown} kB for a thousand connections");
 }
 
-fn resident_kb() -> u64 {
+pub(crate) fn resident_kb() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or_default()

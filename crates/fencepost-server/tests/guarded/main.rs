@@ -1,8 +1,10 @@
 //! The service against strangers: who may do what, how much, and what is seen of it.
 
 mod audit;
+mod dashboard;
 mod drain;
 mod hostile;
+mod http2;
 mod limits;
 mod metrics;
 mod origin;

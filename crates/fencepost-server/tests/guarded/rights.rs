@@ -11,6 +11,8 @@ use super::support::{Files, Request, Service, key};
 enum For {
     /// Everybody, without a credential.
     All,
+    /// Everybody whose credential is known.
+    Known,
     /// Who may do this with names that start with `mine/`.
     Verb(&'static str),
 }
@@ -24,7 +26,11 @@ const PERMITS: &str =
     r#"{"owner":"00000000000000000000000000000000deadbeef","ttl_ms":1000,"permits":[{"slot":0,"token":"5"}]}"#;
 const BATCH: &str = r#"{"owner":"00000000000000000000000000000000deadbeef","ttl_ms":1000,"tokens":{"mine/b":"5"}}"#;
 
-/// Method, route, who may, and a request that is in order. `{id}` stands for a name that starts with `mine/`.
+const RESULT: &str = r#"{"owner":"00000000000000000000000000000000deadbeef","token":"5","result":1}"#;
+const KEY: &str =
+    r#"{"payload_hash":"00000000000000000000000000000000000000000000000000000000deadbeef","ttl_ms":1000}"#;
+
+/// Method, route, who may, and a request that is in order. `{id}` and `{key}` stand for a name that starts with `mine/`.
 const ROUTES: &[(&str, &str, For, &str)] = &[
     ("GET", "/v1/locks?prefix=mine/", OBSERVE, ""),
     ("GET", "/v1/locks/{id}", OBSERVE, ""),
@@ -34,6 +40,7 @@ const ROUTES: &[(&str, &str, For, &str)] = &[
     ("POST", "/v1/locks/{id}/release", ACQUIRE, LEASE),
     ("POST", "/v1/locks/{id}/force-release", ADMIN, r#"{"reason":"a test"}"#),
     ("POST", "/v1/locks/{id}/ask", ACQUIRE, "{}"),
+    ("GET", "/v1/locks/{id}/history", OBSERVE, ""),
     ("GET", "/v1/locks/{id}/tokens/{token}", OBSERVE, ""),
     ("GET", "/v1/locks/{id}/record", OBSERVE, ""),
     ("PUT", "/v1/locks/{id}/record", ACQUIRE, r#"{"token":"5","value":"","keep_ms":1000}"#),
@@ -51,24 +58,30 @@ const ROUTES: &[(&str, &str, For, &str)] = &[
     ("POST", "/v1/elections/{id}/renew", ACQUIRE, LEASE),
     ("POST", "/v1/elections/{id}/resign", ACQUIRE, LEASE),
     ("GET", "/v1/elections/{id}/observe", OBSERVE, ""),
+    ("GET", "/v1/windows/{id}", OBSERVE, ""),
+    ("POST", "/v1/windows/{id}/start", ACQUIRE, r#"{"every_ms":1000,"ttl_ms":1000}"#),
+    ("POST", "/v1/windows/{id}/renew", ACQUIRE, LEASE),
+    ("POST", "/v1/windows/{id}/finish", ACQUIRE, LEASE),
+    ("POST", "/v1/records/{key}/start", ACQUIRE, KEY),
+    ("POST", "/v1/records/{key}/renew", ACQUIRE, LEASE),
+    ("POST", "/v1/records/{key}/finish", ACQUIRE, RESULT),
     ("GET", "/v1/deadlocks", OBSERVE, ""),
     ("GET", "/v1/nodes", OBSERVE, ""),
     ("GET", "/v1/events?prefix=mine/", OBSERVE, ""),
+    ("GET", "/v1/whoami", For::Known, ""),
     ("GET", "/openapi.json", For::All, ""),
     ("GET", "/healthz", For::All, ""),
     ("GET", "/readyz", For::All, ""),
     ("GET", "/metrics", OBSERVE, ""),
+    ("GET", "/", For::All, ""),
+    ("GET", "/assets/{file}", For::All, ""),
 ];
 
 /// All routes, from the source that makes them.
 fn made() -> BTreeSet<(String, String)> {
     let source = include_str!("../../src/routes/mod.rs");
-    let mut made = BTreeSet::new();
-    let (mut below, mut count) = ("/v1", 0);
+    let (mut made, mut count) = (BTreeSet::new(), 0);
     for line in source.lines() {
-        if line.contains("fn outside") {
-            below = "";
-        }
         let Some((path, handlers)) = line.split_once(".route(\"").and_then(|(_, rest)| rest.split_once('"')) else {
             continue;
         };
@@ -76,7 +89,7 @@ fn made() -> BTreeSet<(String, String)> {
             let starts =
                 handlers.matches(&format!(" {method}(")).count() + handlers.matches(&format!(".{method}(")).count();
             for _ in 0..starts {
-                made.insert((method.to_uppercase(), format!("{below}{path}")));
+                made.insert((method.to_uppercase(), path.to_owned()));
                 count += 1;
             }
         }
@@ -108,11 +121,16 @@ fn every_route_is_in_the_table() {
 
 #[test]
 fn no_credential_does_more_than_it_may() {
-    let everything = ["acquire:theirs/", "observe:theirs/", "admin:theirs/"];
-    let (observer, observe) = key("observer", &["observe:mine/"]);
-    let (taker, acquire) = key("taker", &["acquire:mine/"]);
-    let (admin_key, admin) = key("admin", &["admin:mine/"]);
-    let (other, theirs) = key("other", &everything);
+    // The locks of recipes have names of their own.
+    let below = |verbs: &[&str], prefix: &str| -> Vec<String> {
+        let kinds = ["", "cron/", "once/"];
+        verbs.iter().flat_map(|verb| kinds.map(|kind| format!("{verb}:{kind}{prefix}"))).collect()
+    };
+    let key_of = |who: &str, scopes: &[String]| key(who, &scopes.iter().map(String::as_str).collect::<Vec<_>>());
+    let (observer, observe) = key_of("observer", &below(&["observe"], "mine/"));
+    let (taker, acquire) = key_of("taker", &below(&["acquire"], "mine/"));
+    let (admin_key, admin) = key_of("admin", &below(&["admin"], "mine/"));
+    let (other, theirs) = key_of("other", &below(&["acquire", "observe", "admin"], "theirs/"));
     let (bare, nothing) = key("bare", &[]);
     let files = Files::new();
     let auth = files.write("auth.toml", &[observe, acquire, admin, theirs, nothing].concat());
@@ -137,7 +155,9 @@ fn no_credential_does_more_than_it_may() {
     let mut tried = 0;
     for (method, route, may, body) in ROUTES {
         for (who, shown, verb) in credentials {
-            let path = route.replace("{id}", &format!("mine%2F{tried}")).replace("{token}", "5");
+            let path =
+                route.replace("{id}", "{key}").replace("{key}", &format!("mine%2F{tried}")).replace("{token}", "5");
+            let path = path.replace("{file}", "main.js");
             let mut request = Request::new(method, &path);
             if let Some(shown) = shown {
                 request = request.header("authorization", shown);
@@ -151,7 +171,8 @@ fn no_credential_does_more_than_it_may() {
             let of_no_name = *who == "another prefix" && matches!(*route, "/v1/nodes" | "/v1/deadlocks" | "/metrics");
             let expected = match (may, verb) {
                 (For::All, _) => None,
-                (For::Verb(_), None) => Some(401),
+                (For::Verb(_) | For::Known, None) => Some(401),
+                (For::Known, Some(_)) => None,
                 // What belongs to no name is for everybody with that right somewhere.
                 (For::Verb(_), Some(_)) if of_no_name => None,
                 (For::Verb(needed), Some(verb)) => (needed != verb).then_some(403),
@@ -171,6 +192,18 @@ fn status(stream: &mut impl std::io::Read) -> u16 {
     let mut start = [0; 12];
     stream.read_exact(&mut start).expect("an answer");
     String::from_utf8_lossy(&start[9..]).parse().expect("a status")
+}
+
+#[test]
+fn the_right_to_a_recipe_is_that_to_its_lock() {
+    let (mine, of_mine) = key("mine", &["acquire:mine/"]);
+    let (jobs, of_jobs) = key("jobs", &["acquire:cron/mine/"]);
+    let files = Files::new();
+    let auth = files.write("auth.toml", &(of_mine + &of_jobs));
+    let service = Service::start(Settings::default().auth_file(auth).expect("a file"));
+    let start = |key: &str| service.post("/v1/windows/mine%2Fx/start", Some(key), r#"{"window":"w"}"#).status;
+    assert_eq!((start(&mine), start(&jobs)), (403, 200));
+    assert_eq!(service.post("/v1/records/mine%2Fx/start", Some(&jobs), KEY).status, 403);
 }
 
 #[test]
@@ -206,7 +239,7 @@ fn whoever_is_not_known_learns_nothing_but_how_to_say_who_they_are() {
     let files = Files::new();
     let auth = files.write("auth.toml", &key("p", &["observe:*"]).1);
     let service = Service::start(Settings::default().auth_file(auth).expect("a file"));
-    for path in ["/v1/locks", "/v1/no/such/route", "/", "/metrics", "/v2", "/v1/locks/%ff"] {
+    for path in ["/v1/locks", "/v1/no/such/route", "/x", "/metrics", "/v2", "/v1/locks/%ff"] {
         let answer = service.get(path, None);
         assert_eq!((answer.status, answer.code()), (401, "unauthorized".into()), "{path}");
         assert_eq!(answer.header("www-authenticate"), Some("bearer"), "{answer:?}");

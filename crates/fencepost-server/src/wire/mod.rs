@@ -1,92 +1,25 @@
 //! Bodies. Tokens travel as text of digits, durations as `_ms`; deadlines never travel.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use fencepost_core as core;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+mod claims;
+mod recipes;
+
+pub(crate) use claims::{
+    BatchClaim, BatchLease, Campaign, Claim, KeyStart, Lease, Mode, Permit, PermitsClaim, PermitsLease, Queue, Several,
+    Terms,
+};
+pub(crate) use recipes::{KeyFinish, Started, WindowFinish, WindowStart, WindowState};
+
+/// The first number is that of the path; the second rises with every field and route that is added. 1.0 did not say it.
+pub(crate) const INTERFACE: &str = "1.1";
+
 pub(crate) fn ms(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// Exclusive or shared.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Mode {
-    #[default]
-    Exclusive,
-    Shared,
-}
-
-/// In line, or not.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Queue {
-    #[default]
-    Fifo,
-    /// May overtake those who wait, and be overtaken.
-    None,
-}
-
-/// What is wanted.
-#[derive(Clone, Debug, Default, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Claim {
-    /// How long the lease lasts without renewal. Default 30000.
-    pub(crate) ttl_ms: Option<u64>,
-    /// How long to wait in line. Default: not at all.
-    pub(crate) wait_ms: Option<u64>,
-    /// Who asks, for people to read; never a secret. Default: the caller's name.
-    pub(crate) label: Option<String>,
-    /// Default: exclusive.
-    #[serde(default)]
-    pub(crate) mode: Mode,
-    /// Default: first come, first served.
-    #[serde(default)]
-    pub(crate) queue: Queue,
-    /// A lock that was not released rests for so long after its lease.
-    pub(crate) lock_delay_ms: Option<u64>,
-    /// On whose behalf, 16 hexadecimal digits: shows deadlocks.
-    #[schema(pattern = "^[0-9a-f]{16}$")]
-    pub(crate) actor: Option<String>,
-    /// A wait that closes a circle of waiting actors ends with 409.
-    #[serde(default)]
-    pub(crate) fail_on_deadlock: bool,
-    /// A secret of the client's own, 20 random bytes as 40 hexadecimal digits: a repeat is then the same claim.
-    #[schema(pattern = "^[0-9a-f]{40}$")]
-    pub(crate) owner: Option<String>,
-    /// The place in line that this claim was told before (`waiting`), when it comes back after its replica has gone.
-    pub(crate) ticket: Option<String>,
-}
-
-/// What was granted. Sent back whole to renew or release it.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Lease {
-    /// The lock. Sent back, it is not read: the path says it.
-    #[serde(default)]
-    pub(crate) name: String,
-    /// The secret of the hold.
-    #[schema(pattern = "^[0-9a-f]{40}$")]
-    pub(crate) owner: String,
-    /// The fencing token; a reader's starts with `r`. Left out, the service asks the store for it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) token: Option<String>,
-    /// How long it lasts, counted from when the request was sent. Left out of a renewal: 30000.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) ttl_ms: Option<u64>,
-    /// Exclusive or shared; an exclusive lease that is renewed as `shared` is a reader's from then on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) mode: Option<Mode>,
-    /// Its lock delay.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) lock_delay_ms: Option<u64>,
-    /// Of a release. `false`: no renewal was sent that may still arrive, so the store need not refuse this token from now
-    /// on. Default: it does, and the last token rises by one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) renewed: Option<bool>,
 }
 
 /// A lease goes on.
@@ -266,6 +199,8 @@ pub(crate) struct NodeVote {
 pub(crate) struct Nodes {
     /// The version of this service.
     pub(crate) version: &'static str,
+    /// The version of this interface, `MAJOR.MINOR`. A minor one adds, and changes nothing that was there.
+    pub(crate) interface: &'static str,
     /// Waiting claims are served in order of arrival.
     pub(crate) fifo: bool,
     /// Locks outlive a restart of the store.
@@ -278,105 +213,30 @@ pub(crate) struct Nodes {
     pub(crate) longest_wait_ms: u64,
     /// It keeps records.
     pub(crate) records: bool,
-    /// What each node said just now.
-    pub(crate) nodes: Vec<NodeVote>,
+    /// How each node is.
+    pub(crate) nodes: Vec<Node>,
+}
+
+/// How a node is.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub(crate) struct Node {
+    pub(crate) node: String,
+    /// Until it answered just now, or was given up.
+    pub(crate) latency_ms: u64,
+    /// What it said.
+    pub(crate) vote: String,
+    /// What it said last to a claim at this replica.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) last_vote: Option<String>,
+    /// It may have lost its memory and does not vote for so long, as it said to a claim at this replica.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) quarantined_ms: Option<u64>,
 }
 
 /// Each circle of locks: the holder of each waits for the next.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub(crate) struct Deadlocks {
     pub(crate) deadlocks: Vec<Vec<State>>,
-}
-
-/// A claim on some permits of a semaphore.
-#[derive(Clone, Debug, Default, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct PermitsClaim {
-    pub(crate) ttl_ms: Option<u64>,
-    pub(crate) wait_ms: Option<u64>,
-    pub(crate) label: Option<String>,
-    #[serde(default)]
-    pub(crate) queue: Queue,
-    pub(crate) lock_delay_ms: Option<u64>,
-    #[schema(pattern = "^[0-9a-f]{16}$")]
-    pub(crate) actor: Option<String>,
-    /// How many there are.
-    #[schema(minimum = 1, maximum = 256)]
-    pub(crate) permits: u32,
-    /// How many are wanted. Default 1.
-    #[schema(minimum = 1, maximum = 256)]
-    pub(crate) take: Option<u32>,
-}
-
-/// One permit.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Permit {
-    pub(crate) slot: u32,
-    pub(crate) token: String,
-}
-
-/// Permits that were granted. Sent back whole to renew or release them.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct PermitsLease {
-    #[schema(pattern = "^[0-9a-f]{40}$")]
-    pub(crate) owner: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) ttl_ms: Option<u64>,
-    pub(crate) permits: Vec<Permit>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) lock_delay_ms: Option<u64>,
-}
-
-/// A claim on several names, all or nothing.
-#[derive(Clone, Debug, Default, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct BatchClaim {
-    /// 1 to 256 names, each once.
-    pub(crate) names: Vec<String>,
-    pub(crate) ttl_ms: Option<u64>,
-    pub(crate) wait_ms: Option<u64>,
-    pub(crate) label: Option<String>,
-    #[serde(default)]
-    pub(crate) queue: Queue,
-    pub(crate) lock_delay_ms: Option<u64>,
-    #[schema(pattern = "^[0-9a-f]{16}$")]
-    pub(crate) actor: Option<String>,
-}
-
-/// Several names that were granted. Sent back whole to renew or release them.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct BatchLease {
-    #[schema(pattern = "^[0-9a-f]{40}$")]
-    pub(crate) owner: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) ttl_ms: Option<u64>,
-    /// The token of each name.
-    pub(crate) tokens: BTreeMap<String, String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) lock_delay_ms: Option<u64>,
-}
-
-/// A candidacy.
-#[derive(Clone, Debug, Default, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Campaign {
-    pub(crate) ttl_ms: Option<u64>,
-    pub(crate) wait_ms: Option<u64>,
-    pub(crate) label: Option<String>,
-    #[serde(default)]
-    pub(crate) queue: Queue,
-    pub(crate) lock_delay_ms: Option<u64>,
-    #[schema(pattern = "^[0-9a-f]{16}$")]
-    pub(crate) actor: Option<String>,
-    #[schema(pattern = "^[0-9a-f]{40}$")]
-    pub(crate) owner: Option<String>,
-    pub(crate) ticket: Option<String>,
-    /// What others shall know of the leader, such as its address.
-    #[serde(default)]
-    pub(crate) payload: String,
 }
 
 /// Who leads, and who would.
@@ -407,6 +267,7 @@ pub(crate) struct Kept {
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Seal {
+    #[schema(pattern = "^[0-9]+$")]
     pub(crate) token: String,
 }
 
@@ -414,6 +275,7 @@ pub(crate) struct Seal {
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Put {
+    #[schema(pattern = "^[0-9]+$")]
     pub(crate) token: String,
     /// As base64.
     pub(crate) value: String,
