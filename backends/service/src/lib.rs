@@ -2,6 +2,7 @@
 
 mod client;
 mod connector;
+mod doctor;
 mod lanes;
 mod lines;
 mod steps;
@@ -15,6 +16,8 @@ mod tls;
 mod trouble;
 mod url;
 mod wire;
+
+pub use doctor::examine;
 
 use fencepost_core::Connect;
 

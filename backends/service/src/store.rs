@@ -51,7 +51,7 @@ impl Service {
         })
     }
 
-    async fn open(settings: Settings, clock: Clock) -> Result<Self, StoreError> {
+    pub(crate) async fn open(settings: Settings, clock: Clock) -> Result<Self, StoreError> {
         let (ready, opened) = oneshot::channel();
         let closed = Arc::new(AtomicBool::new(false));
         let ending = closed.clone();
@@ -127,7 +127,19 @@ async fn greet(settings: Settings) -> Result<(Client, Nodes), Trouble> {
     let client = Client::new(settings).map_err(wrong)?;
     let nodes = client.ask::<Nodes>(Call::get("/v1/nodes".to_owned()), Instant::now() + CONNECT_WITHIN).await?;
     let nodes = nodes.map_err(|(status, problem)| trouble::of(status, &problem))?;
+    spoken(nodes.interface.as_deref())?;
     Ok((client, nodes))
+}
+
+/// Whether we speak that version of the interface. A later minor one says more, in fields that are left alone; a request
+/// of ours has no field that 1.0 did not have.
+fn spoken(interface: Option<&str>) -> Result<(), Trouble> {
+    let major = interface.map_or("1", |interface| interface.split('.').next().unwrap_or_default());
+    if major == "1" {
+        return Ok(());
+    }
+    let what = format!("it speaks version {major} of the interface, and this client 1: use a newer client");
+    Err(Trouble::new(StoreErrorKind::Misconfigured, what))
 }
 
 impl Store for Service {
@@ -136,6 +148,7 @@ impl Store for Service {
             mints: true,
             queues: self.nodes.fifo,
             tells: false,
+            relays: false,
             together: false,
             records: self.nodes.records,
             survives_restart: self.nodes.survives_restart,

@@ -214,6 +214,8 @@ pub(crate) struct Kept {
 /// What the store behind the service can do.
 #[derive(Clone, Deserialize)]
 pub(crate) struct Nodes {
+    /// `MAJOR.MINOR`. The first services did not say it: theirs is 1.0.
+    pub(crate) interface: Option<String>,
     pub(crate) fifo: bool,
     pub(crate) survives_restart: bool,
     pub(crate) smallest_ttl_ms: u64,

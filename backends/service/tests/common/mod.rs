@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test program uses its part")]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use fencepost_core::{Blocking as _, Connect};
 use fencepost_testkit::contract::Subject;
@@ -17,7 +18,7 @@ pub(crate) struct Place {
     pub(crate) replicas: Vec<Replica>,
     connections: AtomicUsize,
     /// What has to live as long as they do.
-    _store: Store,
+    store: Store,
 }
 
 enum Store {
@@ -37,12 +38,21 @@ impl Place {
         let addresses: Vec<String> = servers.iter().map(Server::address).collect();
         let rest = format!("//{}", addresses.join(","));
         fencepost_redis::init("redlock", &rest).block().expect("all are there");
-        Self::before(|| fencepost_redis::connect("redlock", &rest), Store::Quorum(servers))
+        // Nodes that vote have 50 ms for an answer, which a busy machine may take longer for.
+        let connect = || fencepost_redis::connect("redlock", &rest).answer_within(Duration::from_secs(1));
+        Self::before(connect, Store::Quorum(servers))
     }
 
     fn before(connect: impl Fn() -> Connect, store: Store) -> Self {
         let replicas = (0..2).map(|_| Replica::of(connect())).collect();
-        Self { replicas, connections: AtomicUsize::new(0), _store: store }
+        Self { replicas, connections: AtomicUsize::new(0), store }
+    }
+
+    /// Ends so many of the servers of the quorum.
+    pub(crate) fn lose(&mut self, count: usize) {
+        if let Store::Quorum(servers) = &mut self.store {
+            servers.truncate(servers.len() - count);
+        }
     }
 
     /// `A,B`, beginning with this one.
