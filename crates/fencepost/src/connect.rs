@@ -100,7 +100,7 @@ pub fn schema(dialect: Sql, namespace: Option<&str>, tables: &str) -> Result<Str
     }
 }
 
-fn unknown(url: &str) -> Invalid {
+pub(crate) fn unknown(url: &str) -> Invalid {
     Invalid::new("store", redacted(url), cure())
 }
 

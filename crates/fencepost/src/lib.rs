@@ -3,11 +3,14 @@
 #[cfg(feature = "config")]
 pub mod config;
 mod connect;
+pub mod doctor;
 pub mod fence;
 #[cfg(feature = "tower")]
 mod http;
 #[cfg(feature = "tower")]
 mod idempotency;
+#[cfg(feature = "redis")]
+pub mod reconfigure;
 
 #[cfg(feature = "config")]
 pub use config::connect_from_config;
@@ -16,6 +19,25 @@ pub use fencepost_core::*;
 #[cfg(feature = "tower")]
 pub use idempotency::{IdempotencyLayer, Idempotent};
 
-#[cfg(all(doctest, feature = "recipes"))]
-#[doc = include_str!("../../../docs/recipes.md")]
-mod recipes_page {}
+/// The pages of the handbook, for their examples: `cargo test --doc --all-features`.
+#[cfg(all(doctest, feature = "postgres", feature = "recipes", feature = "sqlite"))]
+mod handbook {
+    #[doc = include_str!("../../../docs/fencing.md")]
+    mod fencing {}
+    #[doc = include_str!("../../../docs/kinds.md")]
+    mod kinds {}
+    #[doc = include_str!("../../../docs/loss.md")]
+    mod loss {}
+    #[doc = include_str!("../../../docs/migration.md")]
+    mod migration {}
+    #[doc = include_str!("../../../docs/recipes.md")]
+    mod recipes {}
+    #[doc = include_str!("../../../docs/redlock.md")]
+    mod redlock {}
+    #[doc = include_str!("../../../docs/start.md")]
+    mod start {}
+    #[doc = include_str!("../../../docs/stores.md")]
+    mod stores {}
+    #[doc = include_str!("../../../docs/waiting.md")]
+    mod waiting {}
+}
