@@ -1,14 +1,32 @@
-//! The command line. The only file that knows the parser.
+//! The command line. Only these files know the parser.
 
-use std::ffi::OsString;
+mod bench;
+#[cfg(feature = "redis")]
+mod reconfigure;
+#[cfg(feature = "serve")]
+mod serve;
+mod top;
+mod under;
+#[cfg(feature = "verify")]
+mod verify;
+
 use std::path::PathBuf;
-use std::time::Duration;
 
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
-use fencepost::config::parse_duration;
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::exit_code::{ExitCode, TABLE};
 use crate::failure::Failure;
+use crate::version;
+
+pub(crate) use bench::Bench;
+#[cfg(feature = "redis")]
+pub(crate) use reconfigure::Reconfigure;
+#[cfg(feature = "serve")]
+pub(crate) use serve::{Audit, AuditCheck, Key, LogForm, Serve};
+pub(crate) use top::{Top, Watch};
+pub(crate) use under::{Elect, OnLost, Once, Run};
+#[cfg(feature = "verify")]
+pub(crate) use verify::{Bug, Fault, Verify};
 
 /// The longest word of an error that is worth reading.
 const WORD_CHARS_MAX: usize = 80;
@@ -20,38 +38,10 @@ Configuration, the first that speaks wins:
   FENCEPOST_CONFIG or --config names one file to read instead of the three.
   A file has the keys store, records, label and ttl.";
 
-const RUN_ENVIRONMENT: &str = "\
-The command finds in its environment:
-  FENCEPOST_LOCK        the name of the lock
-  FENCEPOST_TOKEN       its fencing token, to show to the resource that the lock protects; a reader's starts with r
-  FENCEPOST_OWNER       the secret of this hold; absent where an outer run holds the lock and another lies between
-  FENCEPOST_EXPIRES_AT  when the lease ends unless renewed, for display
-  FENCEPOST_SLOT        with --permits: the number of its permit, from 0; of several, as their tokens and secrets are,
-                        separated by commas
-  FENCEPOST_ACTOR       on whose behalf: a nested run waits for the same one, so that deadlocks can be seen
-  FENCEPOST_HELD        all locks and permits held by outer runs: a nested run of one of them starts its command at
-                        once, under the outer run's lease, if the store still shows that hold; one that wants more
-                        permits than outer runs have is refused
-
-On loss the command's process group gets SIGTERM, and SIGKILL before the lease ends; then so does every process below
-it. Durations: 30s, 5m, 1h30m, 250ms; a bare number is seconds.";
-
-const ELECT_ENVIRONMENT: &str = "\
-The command finds in its environment what `run` gives it; FENCEPOST_TOKEN is the term, a fencing token to show to every
-resource that the leader writes to.
-
-On loss the command's process group gets SIGTERM, and SIGKILL before the lease ends: it is gone before another leads. Then
-we campaign again. When the command ends by itself we resign, and exit with its code.";
-
-const ONCE_ENVIRONMENT: &str = "\
-For a crontab line on every server: each calls it, one of them runs the command, the others exit with 0 at once. A run
-that failed is done; one whose server died is not, and whoever calls next in that window, after the lease, runs it. So
-call it more often than once per window: */5 * * * * fencepost once report --every 1d -- make-report
-A clock that is slow runs nothing twice: no window is run after a later one. The store must be one that all servers share;
-redlock:// keeps no records, so --records names another for them.
-The command finds in its environment what `run` gives it, and in FENCEPOST_WINDOW the window: its name, or when it began.
-On loss, and after --at-most, its process group gets SIGTERM, and SIGKILL before the lease ends. One that was ended by a
-signal to us is not done.";
+const DOCTOR: &str = "\
+Each finding is an error (locks do not hold, or cannot be taken), a warning (it will hurt one day) or a notice. Exits with 1
+if there is an error. It takes and releases a lock of a random name, and changes nothing else that a client would not
+change by connecting.";
 
 /// Distributed locks with a fencing token on every lock.
 #[derive(Parser, Debug)]
@@ -101,13 +91,23 @@ pub(crate) enum Command {
     Ls(Ls),
     /// Show who has a lock and who is in line
     Show(Show),
+    /// Watch locks, lines and nodes live, with keys as in htop
+    Top(Top),
     /// End somebody's hold by force, or ask for it
     Release(Release),
     /// Is this token the newest granted?
     Check(Check),
     /// Show who waits for whom in a circle, with holders, waiters and ages
     Deadlocks,
-    /// Serve locks by HTTP, to programs in any language
+    /// Look at a deployment: what can go wrong there, with evidence and cure
+    #[command(after_help = DOCTOR)]
+    Doctor,
+    /// Measure how fast locks are on a store, alone and in line, and how it compares with another
+    Bench(Bench),
+    /// Try a deployment: many clients, faults, and a checker of what they saw
+    #[cfg(feature = "verify")]
+    Verify(Verify),
+    /// Serve locks by HTTP, to programs in any language, with a dashboard at /
     #[cfg(feature = "serve")]
     Serve(Serve),
     /// Make a key for clients of the service, and its entry for `serve --auth-file`
@@ -121,139 +121,15 @@ pub(crate) enum Command {
     Config,
     /// Make a new store ready; of a Redlock cluster all nodes must be up, and none may hold a lock
     Init,
+    /// Put other servers in the place of those of a Redlock cluster, while its clients go on
+    #[cfg(feature = "redis")]
+    Reconfigure(Reconfigure),
     /// Print the statements that create tables, for databases where `init` may not
     Schema(Schema),
     /// Print completions for a shell
     Completions(Completions),
-    /// Write the manual pages into a directory
+    /// Write the manual pages into a directory, or print them as one page
     Man(Man),
-}
-
-#[derive(Args, Debug)]
-#[command(after_help = [RUN_ENVIRONMENT, "\n\n", TABLE].concat())]
-#[command(override_usage = "fencepost run [OPTIONS] <NAME> -- <CMD>...")]
-pub(crate) struct Run {
-    /// Wait at most so long [default: until the lock is free]
-    #[arg(short, long, value_name = "D", value_parser = parse_duration, allow_hyphen_values = true)]
-    pub(crate) wait: Option<Duration>,
-    /// Do not wait
-    #[arg(short, long, conflicts_with = "wait")]
-    pub(crate) no_wait: bool,
-    /// Share the lock with other readers
-    #[arg(short, long)]
-    pub(crate) shared: bool,
-    /// At most P runs at once instead of one, each with a slot of its own; 1 to 256
-    #[arg(long, value_name = "P", conflicts_with = "shared")]
-    pub(crate) permits: Option<u32>,
-    /// Take so many of the permits, all or none [default: 1]
-    #[arg(long, value_name = "K", requires = "permits")]
-    pub(crate) take: Option<u32>,
-    /// How long others wait after a crash; renewed at a third of it [default: 30s]
-    #[arg(long, value_name = "D", value_parser = parse_duration, allow_hyphen_values = true)]
-    pub(crate) ttl: Option<Duration>,
-    /// Who we are, for show and for errors [default: host:pid]
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) label: Option<String>,
-    /// Give the lock up after so long [default: 24h]
-    #[arg(long, value_name = "D", value_parser = parse_duration, allow_hyphen_values = true)]
-    pub(crate) max_hold: Option<Duration>,
-    /// If the lock is not released cleanly, nobody has it for so long after its lease ended [default: none]
-    #[arg(long, value_name = "D", value_parser = parse_duration, allow_hyphen_values = true)]
-    pub(crate) lock_delay: Option<Duration>,
-    /// Fail as if not obtained when the wait closes a circle of runs that wait for each other
-    #[arg(long)]
-    pub(crate) fail_on_deadlock: bool,
-    /// Take no place in line; may overtake and be overtaken
-    #[arg(long)]
-    pub(crate) unfair: bool,
-    /// What happens to the command when the lock is lost
-    #[arg(long, value_enum, default_value = "term", value_name = "ACTION")]
-    pub(crate) on_lost: OnLost,
-    /// Time from SIGTERM to SIGKILL on loss, taken from the end of the lease [default: a tenth of the ttl]
-    #[arg(long, value_name = "D", value_parser = parse_duration, allow_hyphen_values = true)]
-    pub(crate) kill_after: Option<Duration>,
-    /// Exit with this code if the lock was not obtained
-    #[arg(short = 'E', long, value_name = "CODE", default_value_t = ExitCode::NOT_OBTAINED.0)]
-    pub(crate) conflict_exit_code: u8,
-    /// Write the outcome to this file, as JSON
-    #[arg(long, value_name = "FILE")]
-    pub(crate) report: Option<PathBuf>,
-    /// The lock
-    pub(crate) name: String,
-    /// The command and its arguments; no shell in between
-    #[arg(last = true, required = true, value_name = "CMD")]
-    pub(crate) command: Vec<OsString>,
-}
-
-#[derive(Args, Debug)]
-#[command(after_help = [ONCE_ENVIRONMENT, "\n\n", TABLE].concat())]
-#[command(
-    override_usage = "fencepost once [OPTIONS] <--every D|--window KEY> <NAME> -- <CMD>...\n       fencepost once --status <NAME>"
-)]
-#[command(group = clap::ArgGroup::new("which").args(["every", "window", "status"]).required(true))]
-pub(crate) struct Once {
-    /// Once in each such span, counted from 1970 in UTC: 1d, 1h, 10m
-    #[arg(long, value_name = "D", value_parser = parse_duration, allow_hyphen_values = true)]
-    pub(crate) every: Option<Duration>,
-    /// Once for this window, such as 2026-11-15T02; the last hundred of a job are remembered
-    #[arg(long, value_name = "KEY")]
-    pub(crate) window: Option<String>,
-    /// Nobody starts it again for so long after its start [default: until the window is over]
-    #[arg(long, value_name = "D", value_parser = parse_duration, allow_hyphen_values = true)]
-    pub(crate) at_least: Option<Duration>,
-    /// End the command after so long; it counts as failed [default: 24h]
-    #[arg(long, value_name = "D", value_parser = parse_duration, allow_hyphen_values = true)]
-    pub(crate) at_most: Option<Duration>,
-    /// How long after a crash another may run it; renewed at a third of it [default: 30s]
-    #[arg(long, value_name = "D", value_parser = parse_duration, allow_hyphen_values = true)]
-    pub(crate) ttl: Option<Duration>,
-    /// Time from SIGTERM to SIGKILL on loss, taken from the end of the lease [default: a tenth of the ttl]
-    #[arg(long, value_name = "D", value_parser = parse_duration, allow_hyphen_values = true)]
-    pub(crate) kill_after: Option<Duration>,
-    /// Where to remember what has run, for a store that keeps no records (redlock://); all servers must name the same
-    /// [default: the store]
-    #[arg(long, value_name = "URL")]
-    pub(crate) records: Option<String>,
-    /// Exit with this code if somebody else ran it, or runs it
-    #[arg(short = 'E', long, value_name = "CODE", default_value_t = ExitCode::DONE.0)]
-    pub(crate) conflict_exit_code: u8,
-    /// Write the outcome to this file, as JSON
-    #[arg(long, value_name = "FILE")]
-    pub(crate) report: Option<PathBuf>,
-    /// Show the last run, its outcome, who runs it now, and when the next window begins
-    #[arg(long)]
-    pub(crate) status: bool,
-    /// The job
-    pub(crate) name: String,
-    /// The command and its arguments; no shell in between
-    #[arg(last = true, required_unless_present = "status", conflicts_with = "status", value_name = "CMD")]
-    pub(crate) command: Vec<OsString>,
-}
-
-#[derive(Args, Debug)]
-#[command(after_help = [ELECT_ENVIRONMENT, "\n\n", TABLE].concat())]
-#[command(override_usage = "fencepost elect [OPTIONS] <NAME> -- <CMD>...")]
-pub(crate) struct Elect {
-    /// What others see of the leader, such as its address
-    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
-    pub(crate) payload: String,
-    /// How long nobody leads after a crash; renewed at a third of it [default: 30s]
-    #[arg(long, value_name = "D", value_parser = parse_duration, allow_hyphen_values = true)]
-    pub(crate) ttl: Option<Duration>,
-    /// Who we are, for show and for errors [default: host:pid]
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) label: Option<String>,
-    /// What happens to the command when the leadership is lost
-    #[arg(long, value_enum, default_value = "term", value_name = "ACTION")]
-    pub(crate) on_lost: OnLost,
-    /// Time from SIGTERM to SIGKILL on loss, taken from the end of the lease [default: a tenth of the ttl]
-    #[arg(long, value_name = "D", value_parser = parse_duration, allow_hyphen_values = true)]
-    pub(crate) kill_after: Option<Duration>,
-    /// The election
-    pub(crate) name: String,
-    /// The command and its arguments; no shell in between
-    #[arg(last = true, required = true, value_name = "CMD")]
-    pub(crate) command: Vec<OsString>,
 }
 
 #[derive(Args, Debug)]
@@ -265,17 +141,6 @@ pub(crate) struct Leader {
     pub(crate) watch: bool,
 }
 
-/// What happens to the command when the lock is lost.
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum OnLost {
-    /// SIGTERM at once, SIGKILL before the lease ends
-    Term,
-    /// SIGKILL at once
-    Kill,
-    /// Nothing: it runs on, unprotected
-    Ignore,
-}
-
 #[derive(Args, Debug)]
 pub(crate) struct Ls {
     /// Only names that start so
@@ -284,6 +149,8 @@ pub(crate) struct Ls {
     /// At most so many
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<usize>,
+    #[command(flatten)]
+    pub(crate) watch: Watch,
 }
 
 #[derive(Args, Debug)]
@@ -293,6 +160,8 @@ pub(crate) struct Show {
     /// Show the semaphore of this name: its first P permits, and who waits for one
     #[arg(long, value_name = "P", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(crate) permits: Option<u32>,
+    #[command(flatten)]
+    pub(crate) watch: Watch,
 }
 
 #[derive(Args, Debug)]
@@ -311,88 +180,6 @@ pub(crate) struct Release {
     /// Why, for the logs
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     pub(crate) reason: String,
-}
-
-/// How a log is written.
-#[cfg(feature = "serve")]
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum LogForm {
-    /// For people.
-    Text,
-    /// One object per line.
-    Json,
-}
-
-#[cfg(feature = "serve")]
-#[derive(Args, Debug)]
-pub(crate) struct Key {
-    /// What logs call whoever has it; several keys may have the same name
-    pub(crate) name: String,
-    /// A right: acquire, observe or admin, on all names that start so; * is for every name
-    #[arg(long, value_name = "VERB:PREFIX", required = true)]
-    pub(crate) allow: Vec<String>,
-}
-
-#[cfg(feature = "serve")]
-#[derive(Subcommand, Debug)]
-pub(crate) enum Audit {
-    /// Whether a log is whole, and whether what it tells may have happened
-    Check(AuditCheck),
-}
-
-#[cfg(feature = "serve")]
-#[derive(Args, Debug)]
-pub(crate) struct AuditCheck {
-    /// The log
-    pub(crate) file: PathBuf,
-    /// An entry that must be in it: the head that an earlier check printed
-    #[arg(long, value_name = "HASH")]
-    pub(crate) head: Option<String>,
-}
-
-/// What `serve` understands.
-#[cfg(feature = "serve")]
-#[derive(Args, Debug)]
-pub(crate) struct Serve {
-    /// Where to listen
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7117")]
-    pub(crate) listen: std::net::SocketAddr,
-    /// Who may do what: keys and certificates, as `fencepost key` prints them; read again when it changes
-    #[arg(long, value_name = "FILE")]
-    pub(crate) auth_file: Option<PathBuf>,
-    /// The certificate to show (PEM); read again when it changes
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
-    pub(crate) tls_cert: Option<PathBuf>,
-    /// Its private key (PEM)
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    pub(crate) tls_key: Option<PathBuf>,
-    /// Who signs certificates of clients (PEM)
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    pub(crate) client_ca: Option<PathBuf>,
-    /// Append who did what to this file, one JSON line each
-    #[arg(long, value_name = "FILE")]
-    pub(crate) audit_log: Option<PathBuf>,
-    /// The form of the log on standard error
-    #[arg(long, value_name = "FORM", default_value = "text")]
-    pub(crate) log: LogForm,
-    /// Connections at a time
-    #[arg(long, value_name = "N", default_value_t = 4096)]
-    pub(crate) max_connections: usize,
-    /// Requests that wait for one lock
-    #[arg(long, value_name = "N", default_value_t = 1000)]
-    pub(crate) max_waiters: usize,
-    /// Locks that one principal has
-    #[arg(long, value_name = "N", default_value_t = 100_000)]
-    pub(crate) max_locks: usize,
-    /// Acquisitions of one principal per second, and twice as many at once
-    #[arg(long, value_name = "N", default_value_t = 1000)]
-    pub(crate) max_rate: u32,
-    /// How long connections have to end after SIGTERM
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "10s")]
-    pub(crate) drain: Duration,
-    /// Print the interface as OpenAPI 3.1, and end
-    #[arg(long)]
-    pub(crate) openapi: bool,
 }
 
 #[derive(Args, Debug)]
@@ -436,39 +223,21 @@ pub(crate) struct Completions {
 
 #[derive(Args, Debug)]
 pub(crate) struct Man {
+    /// Print all of them as one page of Markdown instead
+    #[arg(long, conflicts_with = "dir")]
+    pub(crate) markdown: bool,
     /// The directory
-    pub(crate) dir: PathBuf,
-}
-
-impl Run {
-    /// A run with nothing but defaults.
-    pub(crate) fn of(name: String, command: Vec<OsString>) -> Self {
-        Self {
-            wait: None,
-            no_wait: false,
-            shared: false,
-            permits: None,
-            take: None,
-            ttl: None,
-            label: None,
-            max_hold: None,
-            lock_delay: None,
-            fail_on_deadlock: false,
-            unfair: false,
-            on_lost: OnLost::Term,
-            kill_after: None,
-            conflict_exit_code: ExitCode::NOT_OBTAINED.0,
-            report: None,
-            name,
-            command,
-        }
-    }
+    #[arg(required_unless_present = "markdown")]
+    pub(crate) dir: Option<PathBuf>,
 }
 
 impl Arguments {
     /// Reads the command line. `Ok(None)`: help or version was asked for, and printed.
     pub(crate) fn read() -> Result<Option<Self>, Failure> {
-        match Self::try_parse() {
+        // Not in the grammar: manual pages would be new with every commit.
+        let mut grammar = grammar().long_version(&*version::long().leak());
+        let read = grammar.try_get_matches_from_mut(std::env::args_os());
+        match read.and_then(|mut found| Self::from_arg_matches_mut(&mut found)) {
             Ok(arguments) => Ok(Some(arguments)),
             Err(error) if !error.use_stderr() => {
                 error.print()?;

@@ -12,10 +12,12 @@ impl ExitCode {
     pub(crate) const STALE: Self = Self(1);
     /// `leader`: nobody leads.
     pub(crate) const NOBODY: Self = Self(1);
-    /// `deadlocks`: there is one; `audit check`: the log is not in order.
+    /// `deadlocks`: there is one; `doctor`: something is wrong; `audit check`: the log is not in order; `verify`: a rule was
+    /// broken.
     pub(crate) const FOUND: Self = Self(1);
     pub(crate) const USAGE: Self = Self(2);
     pub(crate) const STORE: Self = Self(69);
+    /// `run`: not now. `reconfigure`: not yet.
     pub(crate) const NOT_OBTAINED: Self = Self(75);
     pub(crate) const DENIED: Self = Self(77);
     pub(crate) const CONFIGURATION: Self = Self(78);
@@ -52,10 +54,12 @@ impl From<ExitCode> for std::process::ExitCode {
 pub(crate) const TABLE: &str = "\
 Exit codes:
   0     done; once: somebody else did it (-E changes this code)
-  1     check: the token is stale; deadlocks: there is one; leader: nobody leads; audit check: the log is not in order
+  1     check: the token is stale; deadlocks: there is one; doctor: there is an error; leader: nobody leads;
+        audit check: the log is not in order; verify: a rule was broken
   2     usage, a bad name or a bad ttl
   69    the store is unreachable, has no quorum, is quarantined or too slow
-  75    run: the lock was not obtained (-E changes this code)
+  75    run: the lock was not obtained (-E changes this code); reconfigure: not done yet, run it again; verify: nothing can
+        be said
   77    the store denied access
   78    bad configuration
   80    run, once: the lock was lost while the command ran

@@ -6,10 +6,17 @@ mod commands;
 mod exit_code;
 mod failure;
 mod held;
+mod histogram;
 mod hold;
+#[cfg(feature = "serve")]
+mod logs;
 mod output;
+mod page;
+mod plot;
+mod progress;
 mod report;
 mod settings;
+mod version;
 
 use args::{Arguments, Command};
 use exit_code::ExitCode;
@@ -18,6 +25,10 @@ use settings::Settings;
 
 fn main() -> std::process::ExitCode {
     if let Some(code) = child::shim::play(std::env::args_os()) {
+        return code.into();
+    }
+    #[cfg(feature = "verify")]
+    if let Some(code) = commands::verify::client::play(std::env::args_os()) {
         return code.into();
     }
     let code = command().unwrap_or_else(|failure| {
@@ -37,9 +48,14 @@ fn command() -> Result<ExitCode, Failure> {
         Command::Leader(arguments) => commands::leader::leader(&arguments, &settings(global)?),
         Command::Ls(arguments) => commands::ls::ls(&arguments, &settings(global)?),
         Command::Show(arguments) => commands::show::show(&arguments, &settings(global)?),
+        Command::Top(arguments) => commands::top::top(arguments, settings(global)?),
         Command::Release(arguments) => commands::release::release(&arguments, &settings(global)?),
         Command::Check(arguments) => commands::check::check(&arguments, &settings(global)?),
+        Command::Bench(arguments) => commands::bench::bench(&arguments, &settings(global)?),
+        Command::Doctor => commands::doctor::doctor(&settings(global)?),
         Command::Deadlocks => commands::deadlocks::deadlocks(&settings(global)?),
+        #[cfg(feature = "verify")]
+        Command::Verify(arguments) => commands::verify::verify(&arguments, &settings(global)?),
         #[cfg(feature = "serve")]
         Command::Serve(arguments) => commands::serve::serve(&arguments, &settings(global)?),
         #[cfg(feature = "serve")]
@@ -48,6 +64,8 @@ fn command() -> Result<ExitCode, Failure> {
         Command::Audit(arguments) => commands::audit::audit(&arguments, &settings(global)?),
         Command::Config => commands::config::config(&settings(global)?),
         Command::Init => commands::init::init(&settings(global)?),
+        #[cfg(feature = "redis")]
+        Command::Reconfigure(arguments) => commands::reconfigure::reconfigure(&arguments, settings(global)?.output),
         Command::Schema(arguments) => commands::schema::schema(&arguments),
         Command::Completions(arguments) => commands::completions::completions(&arguments),
         Command::Man(arguments) => commands::man::man(&arguments),

@@ -98,9 +98,13 @@ pub(crate) struct Report {
 
 impl Report {
     /// Makes sure that the report can be written, before anything is locked.
-    pub(crate) fn prepare(path: &Path) -> Result<Self, Failure> {
-        let wrong = |why: String| Failure::new(ExitCode::CONFIGURATION, format!("--report {}: {why}", path.display()));
-        if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+    pub(crate) fn prepare(flag: &str, path: &Path) -> Result<Self, Failure> {
+        let wrong = |why: String| Failure::new(ExitCode::CONFIGURATION, format!("{flag} {}: {why}", path.display()));
+        // A link stays, and what it leads to is replaced; but `/dev/stdout` leads to what somebody else is writing.
+        let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let is_of_the_system = |path: &Path| ["/dev", "/proc", "/sys"].iter().any(|folder| path.starts_with(folder));
+        let (named, path) = (path, &target);
+        if is_of_the_system(named) || is_of_the_system(path) || fs::metadata(path).is_ok_and(|found| !found.is_file()) {
             return Err(wrong("not a regular file; name one, it will be replaced".into()));
         }
         let Some(name) = path.file_name() else { return Err(wrong("name a file".into())) };
@@ -108,13 +112,20 @@ impl Report {
         draft_name.push(name);
         draft_name.push(format!(".{}", std::process::id()));
         let draft = path.with_file_name(draft_name);
-        File::create(&draft).map_err(|error| wrong(format!("cannot be written: {error}")))?;
+        // It goes again at once: whoever is killed leaves nothing behind.
+        let tried = File::create(&draft).and_then(|_| fs::remove_file(&draft));
+        tried.map_err(|error| wrong(format!("cannot be written: {error}; name a file in a folder of yours")))?;
         Ok(Self { path: path.to_owned(), draft })
     }
 
     pub(crate) fn write(self, record: &Record) -> std::io::Result<()> {
+        self.put(&output::json(record)?)
+    }
+
+    /// Any text, as one file.
+    pub(crate) fn put(self, text: &str) -> std::io::Result<()> {
         let mut file = File::create(&self.draft)?;
-        writeln!(file, "{}", output::json(record)?)?;
+        writeln!(file, "{text}")?;
         file.sync_all()?;
         fs::rename(&self.draft, &self.path)
     }
@@ -122,7 +133,7 @@ impl Report {
 
 impl Drop for Report {
     fn drop(&mut self) {
-        // After `write` there is none left.
+        // One that could not be written whole.
         let _ = fs::remove_file(&self.draft);
     }
 }

@@ -29,13 +29,18 @@ impl Settings {
 
     /// A connection to be. Says so if nobody chose where locks live, because the default protects one user only.
     pub(crate) fn connect(&self) -> Connect {
+        self.say_if_unset();
+        let mut config = self.config.clone();
+        config.records = config.records.filter(|_| self.keeps_records);
+        config.connect()
+    }
+
+    /// Nobody chose where locks live.
+    pub(crate) fn say_if_unset(&self) {
         if self.config.store.source == Source::Default {
             let scope = "no store configured: locks are for this user on this machine only; see --store";
             self.output.note(scope);
         }
-        let mut config = self.config.clone();
-        config.records = config.records.filter(|_| self.keeps_records);
-        config.connect()
     }
 
     pub(crate) fn open(&self) -> Result<Locks, Failure> {

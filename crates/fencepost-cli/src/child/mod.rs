@@ -35,6 +35,12 @@ pub(crate) enum Message {
     Lost(Loss),
 }
 
+impl From<Signal> for Message {
+    fn from(signal: Signal) -> Self {
+        Self::Signal(signal)
+    }
+}
+
 /// A hold that ended unasked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Loss {
@@ -60,6 +66,6 @@ pub(crate) fn start(command: &[OsString], variables: &[(&str, Option<String>)]) 
 }
 
 /// This very program, even if its file was replaced while we waited for the lock.
-fn own_program() -> io::Result<std::path::PathBuf> {
+pub(crate) fn own_program() -> io::Result<std::path::PathBuf> {
     if cfg!(target_os = "linux") { Ok("/proc/self/exe".into()) } else { std::env::current_exe() }
 }

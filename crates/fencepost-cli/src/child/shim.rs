@@ -20,7 +20,7 @@ pub(crate) const VERB: &str = "__exec";
 /// Becomes the command, if that is what we were started for; then it returns only if that failed.
 pub(crate) fn play(mut arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> {
     arguments.nth(1).filter(|verb| verb == VERB)?;
-    let parent = arguments.next().and_then(|parent| parent.to_str()?.parse().ok()).map(Pid::from_raw);
+    let parent = arguments.next().and_then(|parent| parent.to_str()?.parse().ok());
     let command = arguments.nth(1);
     let (Some(parent), Some(command)) = (parent, command) else {
         say("__exec is for fencepost's own use; see fencepost run --help");
@@ -29,18 +29,26 @@ pub(crate) fn play(mut arguments: impl Iterator<Item = OsString>) -> Option<Exit
     Some(become_command(parent, &command, arguments))
 }
 
-fn become_command(parent: Pid, command: &OsStr, arguments: impl Iterator<Item = OsString>) -> ExitCode {
-    if let Err(error) = die_with_parent() {
-        say(&format!("cannot tie the command to fencepost run: {error}"));
-        return ExitCode::OURS;
-    }
+/// Ends with the process that started us, and hears all signals: that one may have blocked some.
+///
+/// # Errors
+/// The code to end with.
+pub(crate) fn belong_to(parent: i32) -> Result<(), ExitCode> {
+    let refused = |what: &str, error| {
+        say(&format!("{what}: {error}"));
+        ExitCode::OURS
+    };
+    die_with_parent().map_err(|error| refused("cannot tie this process to the one that started it", error))?;
     // It may have died before we asked to die with it.
-    if getppid() != parent {
-        return ExitCode::OURS;
+    if getppid() != Pid::from_raw(parent) {
+        return Err(ExitCode::OURS);
     }
-    if let Err(error) = SigSet::all().thread_unblock() {
-        say(&format!("cannot unblock signals: {error}"));
-        return ExitCode::OURS;
+    SigSet::all().thread_unblock().map_err(|error| refused("cannot unblock signals", error))
+}
+
+fn become_command(parent: i32, command: &OsStr, arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    if let Err(code) = belong_to(parent) {
+        return code;
     }
     let error = Command::new(command).args(arguments).exec();
     say(&format!("cannot run {command:?}: {}", why(&error)));

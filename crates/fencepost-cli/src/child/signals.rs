@@ -4,26 +4,28 @@ use std::sync::mpsc::Sender;
 
 use nix::sys::signal::{SigSet, Signal};
 
-use super::Message;
-
 /// What asks us to end, and is passed on to the command.
 const ENDING: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
 
 /// Turns signals into messages from now on. To be called before any other thread exists: threads inherit what is
 /// blocked, and one that blocks less would be killed in our stead.
-pub(crate) fn listen(sender: Sender<Message>) -> std::io::Result<()> {
-    let mut heard = SigSet::empty();
+pub(crate) fn listen<M: From<Signal> + Send + 'static>(sender: Sender<M>) -> std::io::Result<()> {
+    // Taking the terminal back from the background would stop us.
+    SigSet::from(Signal::SIGTTOU).thread_block()?;
+    hear(&[Signal::SIGCHLD], move |signal| sender.send(signal.into()).is_ok())
+}
+
+/// Tells of every signal that asks us to end, and of these too, until nobody listens. To be called before any other thread
+/// exists.
+pub(crate) fn hear(others: &[Signal], mut tell: impl FnMut(Signal) -> bool + Send + 'static) -> std::io::Result<()> {
     // A blocked signal is delivered even if ignored; whoever started us under `nohup` wants it ignored.
     let ignored = ignored();
-    ENDING.into_iter().filter(|signal| !ignored.contains(*signal)).for_each(|signal| heard.add(signal));
-    heard.add(Signal::SIGCHLD);
-    let mut blocked = heard;
-    // Taking the terminal back from the background would stop us.
-    blocked.add(Signal::SIGTTOU);
-    blocked.thread_block()?;
+    let ending = ENDING.into_iter().filter(|signal| !ignored.contains(*signal));
+    let heard: SigSet = ending.chain(others.iter().copied()).collect();
+    heard.thread_block()?;
     let listen = move || {
         while let Ok(signal) = heard.wait() {
-            if sender.send(Message::Signal(signal)).is_err() {
+            if !tell(signal) {
                 return;
             }
         }

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::BufReader;
+use std::path::{Path, PathBuf};
 
 use fencepost_history::audit::{self, Report};
 use serde::Serialize;
@@ -26,11 +27,13 @@ struct Checked {
 }
 
 pub(crate) fn audit(arguments: &Audit, settings: &Settings) -> Result<ExitCode, Failure> {
-    let Audit::Check(AuditCheck { file, head }) = arguments;
-    let shown = file.display().to_string();
-    let unread = |error| Failure::new(ExitCode::USAGE, format!("{shown}: {error}"));
-    let log = BufReader::new(File::open(file).map_err(unread)?);
-    let report = audit::check(log, head.as_deref()).map_err(unread)?;
+    let Audit::Check(AuditCheck { files, head, after }) = arguments;
+    let unread = |file: &Path, error| Failure::new(ExitCode::USAGE, format!("{}: {error}", file.display()));
+    let open = |file: &PathBuf| File::open(file).map(BufReader::new).map_err(|error| unread(file, error));
+    let logs = files.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+    let report = audit::check_files(logs, after.as_deref(), head.as_deref());
+    let report = report.map_err(|error| unread(files.last().map_or(Path::new(""), PathBuf::as_path), error))?;
+    let shown = files.get(report.file).map(|file| file.display().to_string()).unwrap_or_default();
     let data = Checked {
         file: shown.clone(),
         entries: report.head.seq,

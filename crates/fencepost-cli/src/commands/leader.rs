@@ -4,6 +4,7 @@ use fencepost::{Blocking, Holder};
 use serde::Serialize;
 
 use super::state::{HolderData, or_dash, span, token};
+use super::watch::Away;
 use crate::args::Leader;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
@@ -27,20 +28,10 @@ pub(crate) fn leader(arguments: &Leader, settings: &Settings) -> Result<ExitCode
         tell(leader.as_ref())?;
         return Ok(if leader.is_some() { ExitCode::DONE } else { ExitCode::NOBODY });
     }
-    let mut leaders = election.observe();
-    let mut is_away = false;
+    let (mut leaders, mut away) = (election.observe(), Away::new(settings.output));
     while let Some(leader) = leaders.next().block() {
-        match leader {
-            Ok(leader) => {
-                is_away = false;
-                tell(leader.as_ref())?;
-            }
-            Err(error) if !error.is_retryable() => return Err(error.into()),
-            Err(error) => {
-                if !std::mem::replace(&mut is_away, true) {
-                    settings.output.note(&format!("watching on: {error}"));
-                }
-            }
+        if let Some(leader) = away.heard(leader)? {
+            tell(leader.as_ref())?;
         }
     }
     Ok(ExitCode::DONE)

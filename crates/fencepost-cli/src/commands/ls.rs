@@ -1,9 +1,12 @@
 //! `fencepost ls`: locks, in name order.
 
-use fencepost::{Blocking, LockState};
+use std::collections::BTreeMap;
+
+use fencepost::{Blocking, LockState, StoreError};
 use serde::Serialize;
 
 use super::state::{StateData, or_dash, span, token};
+use super::watch::{Mark, look};
 use crate::args::Ls;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
@@ -16,18 +19,55 @@ struct Listing {
 }
 
 pub(crate) fn ls(arguments: &Ls, settings: &Settings) -> Result<ExitCode, Failure> {
-    let mut feed = settings.open()?.list(&arguments.prefix);
-    let mut states = Vec::new();
-    while arguments.limit.is_none_or(|limit| states.len() < limit) {
-        let Some(state) = feed.next().block() else { break };
-        states.push(state?);
+    let (locks, mut known) = (settings.open()?, None);
+    let read = || -> Result<Vec<LockState>, StoreError> {
+        let mut feed = locks.list(&arguments.prefix);
+        let mut states = Vec::new();
+        while arguments.limit.is_none_or(|limit| states.len() < limit) {
+            let Some(state) = feed.next().block() else { break };
+            states.push(state?);
+        }
+        Ok(states)
+    };
+    look(&arguments.watch, settings.output, read, |states| match arguments.watch.watch {
+        true => {
+            let changed = changes(&mut known, states);
+            changed.iter().try_for_each(|state| settings.output.answer(StateData::from(state), || line(state)))
+        }
+        false => {
+            let data = Listing { locks: states.iter().map(StateData::from).collect() };
+            settings.output.answer(data, || {
+                let head = ["NAME", "STATE", "HOLDER", "TOKEN", "HELD", "EXPIRES IN", "WAITING"];
+                table(&head, states.iter().map(row).collect())
+            })
+        }
+    })
+}
+
+/// Which locks differ from the last look; at the first one, those that somebody has or waits for. A lock that is not listed any
+/// more is free.
+fn changes(known: &mut Option<BTreeMap<String, Mark>>, states: Vec<LockState>) -> Vec<LockState> {
+    let seen: BTreeMap<String, Mark> = states.iter().map(|state| (state.name.clone(), Mark::of(state))).collect();
+    let before = known.replace(seen.clone()).unwrap_or_default();
+    let free = Mark::default();
+    let is_new = |state: &LockState| before.get(&state.name).unwrap_or(&free) != &seen[&state.name];
+    let gone = before.iter().filter(|(name, mark)| !seen.contains_key(*name) && **mark != free);
+    let gone: Vec<LockState> = gone.map(|(name, _)| LockState::free(name)).collect();
+    states.into_iter().filter(is_new).chain(gone).collect()
+}
+
+/// A lock in one line: a watcher prints many.
+fn line(state: &LockState) -> String {
+    let holders: Vec<String> = state
+        .holders
+        .iter()
+        .map(|holder| format!("{}, token {}", holder.label, or_dash(token(holder), |token| token)))
+        .collect();
+    let holders = if holders.is_empty() { "free".into() } else { format!("held by {}", holders.join("; by ")) };
+    match state.waiters.len() {
+        0 => format!("{}: {holders}", state.name),
+        waiting => format!("{}: {holders}; {waiting} waiting", state.name),
     }
-    let data = Listing { locks: states.iter().map(StateData::from).collect() };
-    settings.output.answer(data, || {
-        let head = ["NAME", "STATE", "HOLDER", "TOKEN", "HELD", "EXPIRES IN", "WAITING"];
-        table(&head, states.iter().map(row).collect())
-    })?;
-    Ok(ExitCode::DONE)
 }
 
 fn row(state: &LockState) -> Vec<String> {

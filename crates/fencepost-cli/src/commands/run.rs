@@ -44,7 +44,7 @@ pub(super) fn reported(
     settings: &Settings,
     session: impl FnOnce(&mut Record) -> Result<ExitCode, Failure>,
 ) -> Result<ExitCode, Failure> {
-    let report = path.map(Report::prepare).transpose()?;
+    let report = path.map(|path| Report::prepare("--report", path)).transpose()?;
     let mut record = Record::new(name);
     let result = session(&mut record);
     record.ended(&result);

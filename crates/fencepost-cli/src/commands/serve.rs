@@ -14,6 +14,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::args::{LogForm, Serve};
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
+use crate::logs::Lines;
 use crate::settings::Settings;
 
 /// Where it listens: the first line, once it does.
@@ -29,7 +30,8 @@ pub(crate) fn serve(arguments: &Serve, settings: &Settings) -> Result<ExitCode, 
     }
     // Everything that can be wrong is said before anything is opened.
     let service = configured(arguments).map_err(|why| Failure::new(ExitCode::CONFIGURATION, why))?;
-    write_logs(arguments.log, settings);
+    let logs = Lines::to(std::io::stderr()).map_err(|error| Failure::ours("cannot start threads", error))?;
+    write_logs(arguments.log, settings, logs.clone());
     if !arguments.listen.ip().is_loopback() && arguments.tls_cert.is_none() {
         settings.output.note("keys travel in the clear: add --tls-cert and --tls-key, or let a proxy speak TLS");
     }
@@ -40,8 +42,9 @@ pub(crate) fn serve(arguments: &Serve, settings: &Settings) -> Result<ExitCode, 
         None => service,
     };
     let runtime = Runtime::new().map_err(|error| Failure::ours("cannot start threads", error))?;
-    runtime.block_on(listen(arguments, settings, service.metrics(metrics), locks))?;
-    Ok(ExitCode::DONE)
+    let served = runtime.block_on(listen(arguments, settings, service.metrics(metrics), locks));
+    logs.flush();
+    served.map(|()| ExitCode::DONE)
 }
 
 fn configured(arguments: &Serve) -> Result<Service, String> {
@@ -58,8 +61,21 @@ fn configured(arguments: &Serve) -> Result<Service, String> {
         let files = TlsFiles { cert: cert.clone(), key: key.clone(), client_ca: arguments.client_ca.clone() };
         service = service.tls(&files).map_err(|why| format!("--tls-cert, --tls-key: {why}"))?;
     }
+    if let Some(collector) = &arguments.otlp {
+        service = traced(service, collector, arguments.trace_names).map_err(|why| format!("--otlp: {why}"))?;
+    }
     service.checked(arguments.listen)?;
     Ok(service)
+}
+
+#[cfg(feature = "otel")]
+fn traced(service: Service, collector: &str, names: bool) -> Result<Service, String> {
+    Ok(service.traces(fencepost_server::Traces::to(collector)?.names(names)))
+}
+
+#[cfg(not(feature = "otel"))]
+fn traced(_service: Service, _collector: &str, _names: bool) -> Result<Service, String> {
+    Err("this program was built without traces; build it with `--features otel`".into())
 }
 
 fn opened(file: &Path) -> Result<AuditLog, Failure> {
@@ -107,13 +123,14 @@ async fn heartbeats(manager: &Manager) {
 }
 
 /// Logs go to standard error, as much of them as was asked for.
-fn write_logs(form: LogForm, settings: &Settings) {
+fn write_logs(form: LogForm, settings: &Settings, lines: Lines) {
     let level = match (settings.output.quiet, settings.output.verbose) {
         (true, _) => tracing::Level::ERROR,
         (_, true) => tracing::Level::DEBUG,
         _ => tracing::Level::INFO,
     };
-    let logs = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).with_ansi(false);
+    let logs = tracing_subscriber::fmt().with_max_level(level).with_writer(move || lines.clone());
+    let logs = logs.with_ansi(false);
     let installed = match form {
         LogForm::Text => tracing::subscriber::set_global_default(logs.finish()),
         LogForm::Json => tracing::subscriber::set_global_default(logs.json().flatten_event(true).finish()),

@@ -1,9 +1,10 @@
 //! `fencepost show`: who has a lock, who is in line.
 
-use fencepost::{Blocking, Holder, LockState, Locks, Waiter};
+use fencepost::{Blocking, Holder, LockState, Locks, StoreError, Waiter};
 use serde::Serialize;
 
 use super::state::{StateData, WaiterData, mode, or_dash, span, token};
+use super::watch::{Mark, look};
 use crate::args::Show;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
@@ -12,18 +13,29 @@ use crate::settings::{Settings, checked_name};
 
 pub(crate) fn show(arguments: &Show, settings: &Settings) -> Result<ExitCode, Failure> {
     checked_name(&arguments.name)?;
-    let locks = settings.open()?;
+    let (locks, output) = (settings.open()?, settings.output);
+    let mut known = None;
+    let mut is_new = |mark: Mark| known.replace(mark.clone()) != Some(mark);
     match arguments.permits {
-        Some(permits) => {
-            let semaphore = Semaphore::inspect(&locks, &arguments.name, permits)?;
-            settings.output.answer(SemaphoreData::from(&semaphore), || semaphore.text())?;
-        }
-        None => {
-            let state = locks.inspect(&arguments.name).block()?;
-            settings.output.answer(StateData::from(&state), || text(&state))?;
-        }
+        Some(permits) => look(
+            &arguments.watch,
+            output,
+            || Semaphore::inspect(&locks, &arguments.name, permits),
+            |semaphore| match is_new(semaphore.mark()) {
+                true => output.answer(SemaphoreData::from(&semaphore), || semaphore.text()),
+                false => Ok(()),
+            },
+        ),
+        None => look(
+            &arguments.watch,
+            output,
+            || locks.inspect(&arguments.name).block(),
+            |state| match is_new(Mark::of(&state)) {
+                true => output.answer(StateData::from(&state), || text(&state)),
+                false => Ok(()),
+            },
+        ),
     }
-    Ok(ExitCode::DONE)
 }
 
 /// A semaphore: a lock per permit, and one in whose line those wait who found none.
@@ -41,7 +53,7 @@ struct SemaphoreData<'a> {
 }
 
 impl Semaphore {
-    fn inspect(locks: &Locks, name: &str, permits: u32) -> Result<Self, Failure> {
+    fn inspect(locks: &Locks, name: &str, permits: u32) -> Result<Self, StoreError> {
         let slots = (0..permits).map(|slot| locks.inspect(&format!("{name}/permit#{slot}")).block());
         let slots = slots.collect::<Result<Vec<_>, _>>()?;
         let gate = locks.inspect(&format!("{name}/permit#line")).block()?;
@@ -49,6 +61,10 @@ impl Semaphore {
         let at_slots = slots.iter().map(|slot| &slot.waiters).max_by_key(|waiters| waiters.len());
         let waiters = at_slots.into_iter().flatten().chain(&gate.waiters).cloned().collect();
         Ok(Self { name: name.to_owned(), slots, waiters })
+    }
+
+    fn mark(&self) -> Mark {
+        Mark::new(self.slots.iter().flat_map(|slot| &slot.holders), &self.waiters)
     }
 
     fn text(&self) -> String {

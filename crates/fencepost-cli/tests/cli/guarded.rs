@@ -6,6 +6,8 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
+use fencepost_testkit::server::find_in_setup;
+use fencepost_testkit::wait::until;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -140,6 +142,88 @@ fn the_image_starts_what_there_is_to_start() {
     let served = serve(place.fencepost(&command));
     assert!(served.ask("GET", "/healthz", "", "").starts_with("HTTP/1.1 200"));
     served.end().with_code(0);
+}
+
+#[test]
+fn the_image_is_built_in_stages_from_named_versions_and_does_not_run_as_root() {
+    let file = include_str!("../../../../packaging/container/Containerfile");
+    let lines: Vec<&str> = file.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).collect();
+    let told = |word: &str| -> Vec<&str> { lines.iter().filter_map(|line| line.strip_prefix(word)).collect() };
+    let stages = told("FROM ");
+    assert!(stages.len() == 2 && stages[0].ends_with(" AS build"), "{stages:?}");
+    for stage in stages {
+        let image = stage.split(' ').next().expect("an image");
+        let (_, tag) = image.rsplit_once(':').unwrap_or_else(|| panic!("{image} has no tag"));
+        assert!(tag != "latest" && !tag.contains('/'), "{image} may be another tomorrow");
+    }
+    // What comes behind the last FROM is the image.
+    let image = lines.iter().rposition(|line| line.starts_with("FROM ")).map(|from| &lines[from..]).expect("a stage");
+    let user = image.iter().rev().find_map(|line| line.strip_prefix("USER ")).expect("a user");
+    assert!(!["root", "0"].contains(&user.split(':').next().unwrap_or_default()), "{user}");
+    assert!(
+        image.iter().all(|line| !line.starts_with("RUN ") && !line.starts_with("ADD ")),
+        "it only copies: {image:?}"
+    );
+    assert!(
+        image.iter().filter(|line| line.starts_with("COPY ")).all(|line| line.contains("--from=build ")),
+        "{image:?}"
+    );
+    assert!(image.iter().any(|line| line.starts_with("ENTRYPOINT [")), "signals reach the service, not a shell");
+    assert!(told("RUN ").iter().any(|run| run.contains("--locked")), "the versions are those of the lock file");
+    assert!(!file.contains("ENV FENCEPOST_STORE") && !file.contains("ARG "), "no secret is built in");
+}
+
+#[test]
+fn a_linter_finds_nothing_in_the_container_file() {
+    let linter = find_in_setup("hadolint/bin/hadolint");
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/container/Containerfile");
+    let linted = std::process::Command::new(&linter).args(["--no-color", "--failure-threshold", "info", file]).output();
+    let linted = linted.expect("it runs");
+    assert!(linted.status.success(), "{}", String::from_utf8_lossy(&linted.stdout));
+    // It would tell.
+    let place = Place::new();
+    place.write("Containerfile", "FROM debian\nRUN cd /tmp\n");
+    let bad = std::process::Command::new(linter).arg(place.path("Containerfile")).output().expect("it runs");
+    assert!(!bad.status.success());
+}
+
+#[test]
+fn an_audit_log_goes_on_in_a_new_file_when_it_is_moved_away() {
+    let place = Place::new();
+    let served = serve(place.fencepost(["serve", "--listen", "127.0.0.1:0", "--audit-log", "audit.jsonl"]));
+    let take_and_give_back = || {
+        let lease = body(&served.ask("POST", "/v1/locks/x/try", "", "{}"));
+        assert!(served.ask("POST", "/v1/locks/x/release", "", &lease.to_string()).starts_with("HTTP/1.1 200"));
+    };
+    take_and_give_back();
+    fs::rename(place.path("audit.jsonl"), place.path("audit.jsonl.1")).expect("moved");
+    take_and_give_back();
+    until("a new file", || place.path("audit.jsonl").exists());
+    take_and_give_back();
+    let counted = "{what=\"audit_log\",outcome=\"read\"} 1";
+    until("it is counted", || served.ask("GET", "/metrics", "", "").contains(counted));
+    served.end().with_code(0);
+    let whole = place.json(&["audit", "check", "audit.jsonl.1", "audit.jsonl"]);
+    assert_eq!(
+        (&whole["entries"], &whole["grants"], &whole["findings"]),
+        (&8.into(), &3.into(), &serde_json::json!([]))
+    );
+    let piece = place.fencepost(["audit", "check", "audit.jsonl"]).end().with_code(1);
+    assert!(piece.stdout.contains("audit.jsonl: line 1: it goes on behind another file"), "{piece:?}");
+    let head = place.json(&["audit", "check", "audit.jsonl.1"])["head"].as_str().expect("a head").to_owned();
+    place.fencepost(["audit", "check", "audit.jsonl", "--after", &head]).end().with_code(0);
+    place.fencepost(["audit", "check", "audit.jsonl", "audit.jsonl.1"]).end().with_code(1);
+    place.fencepost(["audit", "check", "audit.jsonl.1", "missing.jsonl"]).end().with_code(2).saying("missing.jsonl");
+}
+
+#[test]
+fn a_collector_that_cannot_be_spoken_to_is_named() {
+    let place = Place::new();
+    let refused =
+        place.fencepost(["serve", "--listen", "127.0.0.1:0", "--otlp", "https://far:4318"]).end().with_code(78);
+    let cure = if cfg!(feature = "otel") { "http://HOST:4318" } else { "--features otel" };
+    refused.saying("--otlp").saying(cure);
+    place.fencepost(["serve", "--trace-names"]).end().with_code(2).saying("--otlp");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! `ls`, `show`, `release`, `check`.
 
+use nix::sys::signal::Signal;
 use serde_json::json;
 
 use crate::support::{HOLD, Place};
@@ -115,4 +116,38 @@ fn check_tells_a_stale_token_from_the_newest() {
     let answer = place.json(&["check", "a", &old]);
     assert_eq!(answer, json!({"schema": 1, "name": "a", "token": old, "stale": true, "seen": new}));
     place.fencepost(["check", "a", "r5"]).end().with_code(2).saying("token");
+}
+
+#[test]
+fn whoever_watches_locks_sees_each_change_and_nothing_else() {
+    let place = Place::new();
+    let first = place.run(&["--label", "job 1", "a/x"], &HOLD).start_until_it_says("held");
+    let other = place.run(&["b"], &HOLD).start_until_it_says("held");
+    let mut list = place.fencepost(["ls", "a/", "--watch", "-d", "100ms", "--json"]).start();
+    let mut show = place.fencepost(["show", "a/x", "--watch", "-d", "100ms"]).start();
+    let mut next = || -> serde_json::Value { serde_json::from_str(&list.line()).expect("a line of JSON") };
+    let seen = next();
+    assert_eq!((&seen["name"], &seen["holders"][0]["label"]), (&json!("a/x"), &json!("job 1")));
+    assert!(show.line().starts_with("a/x: held"));
+
+    let mut second = place.run(&["-v", "--label", "job 2", "a/x"], &HOLD).start();
+    second.until_it_notes("waiting");
+    let seen = next();
+    assert_eq!((&seen["holders"][0]["label"], &seen["waiters"][0]["label"]), (&json!("job 1"), &json!("job 2")));
+    first.let_go().with_code(0);
+    let seen = next();
+    assert_eq!((&seen["holders"][0]["label"], &seen["waiters"]), (&json!("job 2"), &json!([])));
+    second.let_go().with_code(0);
+    assert_eq!(next()["holders"], json!([]));
+    while !show.line().starts_with("a/x: free") {}
+    other.let_go().with_code(0);
+    list.signal(Signal::SIGKILL);
+    show.signal(Signal::SIGKILL);
+}
+
+#[test]
+fn how_often_to_look_needs_a_watch_and_bounds() {
+    let place = Place::new();
+    place.fencepost(["ls", "-d", "1s"]).end().with_code(2).saying("--watch");
+    place.fencepost(["show", "a", "--watch", "-d", "1ms"]).end().with_code(2).saying("100ms to 1h");
 }

@@ -147,11 +147,20 @@ fn the_report_tells_the_outcome() {
 #[test]
 fn a_report_that_cannot_be_written_is_known_before_locking() {
     let place = Place::new();
-    for path in ["no/such/folder/report.json", ".", "/dev/null"] {
+    for path in ["no/such/folder/report.json", ".", "/dev/null", "/dev/stdout"] {
         let done = place.run(&["--report", path, "a"], &["touch", "ran"]).end().with_code(78);
         assert_eq!(done.saying("--report").stderr.lines().count(), 1);
     }
     assert!(!place.path("ran").exists() && !place.path("locks.db").exists());
+}
+
+#[test]
+fn a_report_is_written_where_a_link_leads() {
+    let place = Place::new();
+    place.write("report.json", "old");
+    std::os::unix::fs::symlink("report.json", place.path("link")).expect("a link");
+    place.run(&["--report", "link", "a"], &["true"]).end().with_code(0);
+    assert!(place.path("link").is_symlink() && place.read("report.json").contains("\"exit_code\":0"));
 }
 
 #[test]

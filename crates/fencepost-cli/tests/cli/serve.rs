@@ -3,14 +3,18 @@
 use nix::sys::signal::Signal;
 
 use crate::redis::works;
-use crate::support::{Done, HOLD, Place, Running};
+use crate::support::{Done, HOLD, Invocation, Place, Running};
 
 /// A service that does not outlive its test.
-struct Service(Option<Running>);
+pub(crate) struct Service(Option<Running>);
 
 impl Service {
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.as_ref().expect("it runs").pid()
+    }
+
     /// Ends it in this way.
-    fn end(mut self, signal: Signal) -> Done {
+    pub(crate) fn end(mut self, signal: Signal) -> Done {
         let running = self.0.take().expect("it is ended once");
         running.signal(signal);
         running.end()
@@ -27,8 +31,16 @@ impl Drop for Service {
 
 /// A service on the file of this place, and where it listens.
 fn serve(place: &Place, listen: &str) -> (Service, String) {
-    let store = format!("sqlite:{}", place.path("locks.db").display());
-    let mut service = place.fencepost(["--store", &store, "serve", "--listen", listen]).start();
+    serve_store(place, &format!("sqlite:{}", place.path("locks.db").display()), listen)
+}
+
+pub(crate) fn serve_store(place: &Place, store: &str, listen: &str) -> (Service, String) {
+    begun(place.fencepost(["--store", store, "serve", "--listen", listen]))
+}
+
+/// A service as it was invoked, once it listens.
+pub(crate) fn begun(invoked: Invocation) -> (Service, String) {
+    let mut service = invoked.start();
     let line = service.line();
     let address = line.trim().strip_prefix("http://").expect("where it listens").to_owned();
     (Service(Some(service)), address)
@@ -97,9 +109,13 @@ fn the_script_of_the_documentation_works_with_curl_alone() {
     let place = Place::new();
     let (service, address) = serve(&place, "127.0.0.1:0");
     let page = include_str!("../../../../docs/service.md");
-    let script = page.split("```sh script\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a script");
-    let done = place.program("sh").arguments(["-eu", "-c", script]).set("SERVICE", &format!("http://{address}")).end();
+    let scripts = page.split("```sh script\n").skip(1).map(|rest| rest.split("```").next().expect("an end"));
+    let all: Vec<&str> = scripts.collect();
+    assert_eq!(all.len(), 2);
+    let script = all.join("\n");
+    let done = place.program("sh").arguments(["-eu", "-c", &script]).set("SERVICE", &format!("http://{address}")).end();
     let done = done.with_code(0);
+    assert!(done.stdout.ends_with(r#"{"state":"done","result":{"receipt":1}}"#), "{}", done.stdout);
     assert!(done.stdout.contains("working under token "), "{}", done.stdout);
     assert!(done.stdout.contains("\"outcome\":\"freed\""), "{}", done.stdout);
     let store = format!("fencepost+http://{address}");

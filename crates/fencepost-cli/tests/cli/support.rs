@@ -133,6 +133,10 @@ pub(crate) struct Running {
 }
 
 impl Running {
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// The next line on stdout.
     pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();

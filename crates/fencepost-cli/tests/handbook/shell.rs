@@ -1,0 +1,199 @@
+//! Blocks for a shell: run one after the other, as a reader would, with the servers that the page takes for granted.
+
+use std::path::Path;
+
+use fencepost_testkit::etcd::Etcd;
+use fencepost_testkit::postgres::Postgres;
+use fencepost_testkit::redis::Redis;
+
+use crate::blocks::{Block, Page};
+use crate::support::{Done, PROGRAM, Place, Running};
+
+/// A page says where servers are, as they are by default. Here they are elsewhere.
+const REDIS: [&str; 6] =
+    ["127.0.0.1:6379", "127.0.0.1:7001", "127.0.0.1:7002", "127.0.0.1:7003", "127.0.0.1:7004", "127.0.0.1:7005"];
+const ETCD: &str = "127.0.0.1:2379";
+const SERVICE: &str = "127.0.0.1:7117";
+const POSTGRES: &str = "postgres://app@127.0.0.1:5432/app";
+
+/// What is already built need not be built again.
+const BUILD: &str = "cargo run -q -p fencepost-cli --";
+
+/// Stands between what one block says and what the next one says.
+const MARK: &str = "@@ the next block @@";
+
+/// A page, and what is put up for it.
+pub(crate) struct Stage<'a> {
+    page: &'a Page,
+    place: Place,
+    /// What the page calls it, and what it is here.
+    places: Vec<(String, String)>,
+    _servers: Vec<Box<dyn std::any::Any>>,
+    service: Option<Running>,
+}
+
+impl<'a> Stage<'a> {
+    pub(crate) fn new(page: &'a Page) -> Self {
+        let place = Place::new();
+        let mut places = vec![(BUILD.to_owned(), "fencepost".to_owned())];
+        let mut servers: Vec<Box<dyn std::any::Any>> = Vec::new();
+        let runs = |text: &str| page.blocks.iter().any(|block| block.is_run() && block.text.contains(text));
+        for named in REDIS.into_iter().filter(|named| runs(named)) {
+            let server = Redis::new().start();
+            places.push((named.to_owned(), server.address()));
+            servers.push(Box::new(server));
+        }
+        if runs(ETCD) {
+            let server = Etcd::new().start();
+            places.push((ETCD.to_owned(), server.address()));
+            servers.push(Box::new(server));
+        }
+        if runs(POSTGRES) {
+            let server = Postgres::new().start();
+            places.push((POSTGRES.to_owned(), server.url()));
+            servers.push(Box::new(server));
+        }
+        let service = runs(SERVICE).then(|| {
+            let mut service = place.program(PROGRAM).arguments(["serve", "--listen", "127.0.0.1:0"]).start();
+            let address = service.line().trim_start_matches("http://").to_owned();
+            places.push((SERVICE.to_owned(), address));
+            service
+        });
+        Self { page, place, places, _servers: servers, service }
+    }
+
+    /// Runs every block, in one shell as a reader would; what went otherwise than the page says, one sentence each.
+    pub(crate) fn play(&self) -> Vec<String> {
+        let run: Vec<&Block> = self.page.blocks.iter().filter(|block| block.is_run()).collect();
+        let parts = run.iter().map(|block| format!("echo '{MARK}'\n{}\n", block.text));
+        let done = self.run(&parts.collect::<String>());
+        let said: Vec<&str> = done.stdout.split(&format!("{MARK}\n")).skip(1).collect();
+        if done.code != 0 {
+            let last = said.len().checked_sub(1).and_then(|last| run.get(last));
+            let place = last.map_or(self.page.name.clone(), ToString::to_string);
+            return vec![format!("{place}: it ended with {}:\n{}", done.code, said.last().unwrap_or(&""))];
+        }
+        let mut wrong = Vec::new();
+        let mut said = said.into_iter();
+        let mut before: Option<&str> = None;
+        for block in &self.page.blocks {
+            if block.is_run() {
+                before = said.next();
+            } else if block.has("output") {
+                match before.take() {
+                    None => wrong.push(format!("{block}: no block right before it is run")),
+                    Some(said) if !is_like(said, &block.text) => {
+                        wrong.push(format!("{block}: the page says\n{}\nand it was\n{said}", block.text));
+                    }
+                    Some(_) => {}
+                }
+            } else {
+                before = None;
+            }
+        }
+        wrong
+    }
+
+    /// Runs a script where the page's servers are, and tells what it said on both streams as the page would have it.
+    fn run(&self, text: &str) -> Done {
+        let here = self.places.iter().fold(text.to_owned(), |text, (named, here)| text.replace(named, here));
+        let script = format!("exec 2>&1\n{here}");
+        let done = self.place.program("timeout").arguments(["--kill-after=5", "240", "sh", "-eu", "-c", &script]);
+        let mut done = done.set("PATH", &path()).end();
+        for (named, here) in self.places.iter().filter(|(named, _)| named != BUILD) {
+            done.stdout = done.stdout.replace(here, named);
+        }
+        done
+    }
+}
+
+impl Drop for Stage<'_> {
+    fn drop(&mut self) {
+        if let Some(service) = &self.service {
+            service.signal(nix::sys::signal::Signal::SIGKILL);
+        }
+    }
+}
+
+/// Where a shell finds the command that was built, before any other.
+fn path() -> String {
+    let folder = Path::new(PROGRAM).parent().expect("a folder").display().to_string();
+    [folder, std::env::var("PATH").unwrap_or_default()].join(":")
+}
+
+/// Whether this was said, up to what the page leaves open.
+fn is_like(said: &str, shown: &str) -> bool {
+    let (said, shown): (Vec<&str>, Vec<&str>) = (said.trim_end().lines().collect(), shown.trim_end().lines().collect());
+    lines_are_like(&said, &shown)
+}
+
+fn lines_are_like(said: &[&str], shown: &[&str]) -> bool {
+    match shown.split_first() {
+        None => said.is_empty(),
+        Some((&"…", rest)) => (0..=said.len()).any(|skipped| lines_are_like(&said[skipped..], rest)),
+        Some((line, rest)) => {
+            said.split_first().is_some_and(|(first, said)| line_is_like(first, line) && lines_are_like(said, rest))
+        }
+    }
+}
+
+fn line_is_like(said: &str, shown: &str) -> bool {
+    let mut parts = shown.trim_end().split('…');
+    let Some(mut rest) = said.trim_end().strip_prefix(parts.next().unwrap_or_default()) else { return false };
+    let mut open = false;
+    for part in parts {
+        let Some(at) = rest.find(part) else { return false };
+        rest = &rest[at + part.len()..];
+        open = part.is_empty();
+    }
+    open || rest.is_empty()
+}
+
+/// What a shell, or the command itself, does not understand in a block that is not run.
+pub(crate) fn misunderstood(block: &Block) -> Vec<String> {
+    let place = Place::new();
+    let mut wrong = Vec::new();
+    let text = if block.language == "crontab" { commands_of(block, &mut wrong) } else { block.text.clone() };
+    let read = place.program("sh").arguments(["-n", "-c", &text]).end();
+    if read.code != 0 {
+        wrong.push(format!("{block}: {}", read.stderr));
+    }
+    let joined = text.replace("\\\n", " ");
+    for line in joined.lines().flat_map(|line| line.split(';')) {
+        let line = line.split(" #").next().unwrap_or_default().trim();
+        let Some(words) = line.strip_prefix("fencepost ") else { continue };
+        // Asked for help, the command reads its words up to there, and does nothing. Others in a pipe are not asked.
+        let words = words.split(" | ").next().and_then(|words| words.split(" -- ").next()).unwrap_or_default();
+        let asked = format!("fencepost {words} --help");
+        let answer = place.program("sh").arguments(["-c", &asked]).set("PATH", &path()).end();
+        if answer.code != 0 {
+            wrong.push(format!("{block}: {line}: {}", answer.stderr));
+        }
+    }
+    wrong
+}
+
+/// The lines of a crontab without their five fields of time.
+fn commands_of(block: &Block, wrong: &mut Vec<String>) -> String {
+    let mut commands = String::new();
+    for line in block.text.lines() {
+        let fields: Vec<&str> = line.splitn(6, ' ').collect();
+        let is_time = |field: &&str| field.chars().all(|c| c.is_ascii_digit() || "*/,-".contains(c));
+        if fields.len() < 6 || !fields[..5].iter().all(is_time) {
+            wrong.push(format!("{block}: no line of a crontab: {line}"));
+        }
+        commands.push_str(fields.get(5).unwrap_or(&""));
+        commands.push('\n');
+    }
+    commands
+}
+
+#[test]
+fn an_output_is_compared_up_to_what_is_left_open() {
+    for shown in ["a 1 b\nc", "a … b\nc", "…\nc", "a 1 b\n…", "… 1 …\nc"] {
+        assert!(is_like("a 1 b\nc\n", shown), "{shown}");
+    }
+    for shown in ["a 1\nc", "a … d\nc", "…\nd", "a 1 b", "a 1 b\nc\nd"] {
+        assert!(!is_like("a 1 b\nc\n", shown), "{shown}");
+    }
+}
