@@ -69,6 +69,10 @@ impl Worker {
         Ok(Self { process, said, stdin, complaint: Some(complaint) })
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
     /// Waits for its next word.
     pub(crate) fn hear(&mut self) -> Outcome<String> {
         Ok(self.hear_within(PATIENCE)?.ok_or("a worker says nothing")?)

@@ -27,9 +27,9 @@ const RESTED: &str = "two raw commits after 20 ms of rest, p50";
 const RAW: &str = "two raw commits, p50";
 
 /// How often everyone holds the lock in a round.
-const TURNS: usize = 50;
+pub(super) const TURNS: usize = 50;
 /// Long enough for everyone else to be back in line.
-const HOLD: Duration = Duration::from_millis(20);
+pub(super) const HOLD: Duration = Duration::from_millis(20);
 const RAW_PAIRS: usize = 25;
 
 pub(crate) const WORKLOAD: Workload = Workload {
@@ -90,13 +90,13 @@ fn note(readings: &mut Readings, (p50, p99): (&'static str, &'static str), gaps:
 
 /// One hold: when it was asked for, when it began, and when its release was called.
 #[derive(Clone, Copy)]
-struct Turn {
-    asked: u64,
-    acquired: u64,
-    released: u64,
+pub(super) struct Turn {
+    pub(super) asked: u64,
+    pub(super) acquired: u64,
+    pub(super) released: u64,
 }
 
-async fn take_turns(lock: Lock) -> Outcome<Vec<Turn>> {
+pub(super) async fn take_turns(lock: Lock) -> Outcome<Vec<Turn>> {
     let mut turns = Vec::with_capacity(TURNS);
     for _ in 0..TURNS {
         let asked = now();
@@ -134,7 +134,7 @@ fn gaps(mut turns: Vec<Turn>) -> Samples {
     gaps
 }
 
-fn between_tasks<F>(runtime: &Runtime, turns: impl Fn() -> F) -> Outcome<Samples>
+pub(super) fn between_tasks<F>(runtime: &Runtime, turns: impl Fn() -> F) -> Outcome<Samples>
 where
     F: Future<Output = Outcome<Vec<Turn>>> + Send + 'static,
 {

@@ -10,6 +10,7 @@ mod mysql;
 mod postgres;
 mod redis;
 mod script;
+mod service;
 mod sqlite;
 mod stampede;
 mod tickets;
@@ -35,6 +36,10 @@ pub(crate) const ALL: &[Workload] = &[
     mysql::WORKLOAD,
     tickets::WORKLOAD,
     stampede::WORKLOAD,
+    service::requests::WORKLOAD,
+    service::handover::WORKLOAD,
+    service::load::ONE_REDIS,
+    service::load::ON_FILE,
     #[cfg(feature = "coordinators")]
     coordinators::ETCD,
     #[cfg(feature = "coordinators")]

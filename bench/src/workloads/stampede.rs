@@ -78,7 +78,9 @@ fn cache(locks: &Locks, key: &str, stale: bool) -> SingleFlight {
 
 /// How long each read took, and how often the value was rebuilt.
 fn round(runtime: &Runtime, locks: &Locks, url: &str, key: &str, stale: bool) -> Outcome<(Samples, usize)> {
-    runtime.block_on(cache(locks, key, stale).get(async || Outcome::Ok(VALUE.to_owned()))).map_err(|e| e.to_string())?;
+    runtime
+        .block_on(cache(locks, key, stale).get(async || Outcome::Ok(VALUE.to_owned())))
+        .map_err(|e| e.to_string())?;
     let start = |_| Worker::start(WORKLOAD.name, &[url, key, if stale { "stale" } else { "fresh" }]);
     let mut workers = (0..PROCESSES).map(start).collect::<Outcome<Vec<_>>>()?;
     workers.iter_mut().try_for_each(|worker| worker.hear().map(drop))?;
