@@ -19,6 +19,9 @@ _fencepost() {
             fencepost,audit)
                 cmd="fencepost__subcmd__audit"
                 ;;
+            fencepost,bench)
+                cmd="fencepost__subcmd__bench"
+                ;;
             fencepost,check)
                 cmd="fencepost__subcmd__check"
                 ;;
@@ -30,6 +33,9 @@ _fencepost() {
                 ;;
             fencepost,deadlocks)
                 cmd="fencepost__subcmd__deadlocks"
+                ;;
+            fencepost,doctor)
+                cmd="fencepost__subcmd__doctor"
                 ;;
             fencepost,elect)
                 cmd="fencepost__subcmd__elect"
@@ -55,6 +61,9 @@ _fencepost() {
             fencepost,once)
                 cmd="fencepost__subcmd__once"
                 ;;
+            fencepost,reconfigure)
+                cmd="fencepost__subcmd__reconfigure"
+                ;;
             fencepost,release)
                 cmd="fencepost__subcmd__release"
                 ;;
@@ -69,6 +78,12 @@ _fencepost() {
                 ;;
             fencepost,show)
                 cmd="fencepost__subcmd__show"
+                ;;
+            fencepost,top)
+                cmd="fencepost__subcmd__top"
+                ;;
+            fencepost,verify)
+                cmd="fencepost__subcmd__verify"
                 ;;
             fencepost__subcmd__audit,check)
                 cmd="fencepost__subcmd__audit__subcmd__check"
@@ -85,6 +100,9 @@ _fencepost() {
             fencepost__subcmd__help,audit)
                 cmd="fencepost__subcmd__help__subcmd__audit"
                 ;;
+            fencepost__subcmd__help,bench)
+                cmd="fencepost__subcmd__help__subcmd__bench"
+                ;;
             fencepost__subcmd__help,check)
                 cmd="fencepost__subcmd__help__subcmd__check"
                 ;;
@@ -96,6 +114,9 @@ _fencepost() {
                 ;;
             fencepost__subcmd__help,deadlocks)
                 cmd="fencepost__subcmd__help__subcmd__deadlocks"
+                ;;
+            fencepost__subcmd__help,doctor)
+                cmd="fencepost__subcmd__help__subcmd__doctor"
                 ;;
             fencepost__subcmd__help,elect)
                 cmd="fencepost__subcmd__help__subcmd__elect"
@@ -121,6 +142,9 @@ _fencepost() {
             fencepost__subcmd__help,once)
                 cmd="fencepost__subcmd__help__subcmd__once"
                 ;;
+            fencepost__subcmd__help,reconfigure)
+                cmd="fencepost__subcmd__help__subcmd__reconfigure"
+                ;;
             fencepost__subcmd__help,release)
                 cmd="fencepost__subcmd__help__subcmd__release"
                 ;;
@@ -136,6 +160,12 @@ _fencepost() {
             fencepost__subcmd__help,show)
                 cmd="fencepost__subcmd__help__subcmd__show"
                 ;;
+            fencepost__subcmd__help,top)
+                cmd="fencepost__subcmd__help__subcmd__top"
+                ;;
+            fencepost__subcmd__help,verify)
+                cmd="fencepost__subcmd__help__subcmd__verify"
+                ;;
             fencepost__subcmd__help__subcmd__audit,check)
                 cmd="fencepost__subcmd__help__subcmd__audit__subcmd__check"
                 ;;
@@ -146,7 +176,7 @@ _fencepost() {
 
     case "${cmd}" in
         fencepost)
-            opts="-q -v -h -V --store --config --json --quiet --verbose --help --version run once elect leader ls show release check deadlocks serve key audit config init schema completions man help"
+            opts="-q -v -h -V --store --config --json --quiet --verbose --help --version run once elect leader ls show top release check deadlocks doctor bench verify serve key audit config init reconfigure schema completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -190,13 +220,17 @@ _fencepost() {
             return 0
             ;;
         fencepost__subcmd__audit__subcmd__check)
-            opts="-q -v -h -V --head --store --config --json --quiet --verbose --help --version"
+            opts="-q -v -h -V --head --after --store --config --json --quiet --verbose --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --head)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --after)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -250,6 +284,48 @@ _fencepost() {
                 return 0
             fi
             case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        fencepost__subcmd__bench)
+            opts="-q -v -h -V --vs --for --clients --ttl --html --store --config --json --quiet --verbose --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --vs)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --for)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --clients)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ttl)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --html)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -345,6 +421,28 @@ _fencepost() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        fencepost__subcmd__doctor)
+            opts="-q -v -h -V --store --config --json --quiet --verbose --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         fencepost__subcmd__elect)
             opts="-q -v -h -V --payload --ttl --label --on-lost --kill-after --store --config --json --quiet --verbose --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -388,7 +486,7 @@ _fencepost() {
             return 0
             ;;
         fencepost__subcmd__help)
-            opts="run once elect leader ls show release check deadlocks serve key audit config init schema completions man help"
+            opts="run once elect leader ls show top release check deadlocks doctor bench verify serve key audit config init reconfigure schema completions man help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -418,6 +516,20 @@ _fencepost() {
         fencepost__subcmd__help__subcmd__audit__subcmd__check)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        fencepost__subcmd__help__subcmd__bench)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -472,6 +584,20 @@ _fencepost() {
             return 0
             ;;
         fencepost__subcmd__help__subcmd__deadlocks)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        fencepost__subcmd__help__subcmd__doctor)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -597,6 +723,20 @@ _fencepost() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        fencepost__subcmd__help__subcmd__reconfigure)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         fencepost__subcmd__help__subcmd__release)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -654,6 +794,34 @@ _fencepost() {
             return 0
             ;;
         fencepost__subcmd__help__subcmd__show)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        fencepost__subcmd__help__subcmd__top)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        fencepost__subcmd__help__subcmd__verify)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -738,13 +906,21 @@ _fencepost() {
             return 0
             ;;
         fencepost__subcmd__ls)
-            opts="-q -v -h -V --limit --store --config --json --quiet --verbose --help --version"
+            opts="-d -q -v -h -V --limit --watch --delay --store --config --json --quiet --verbose --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --limit)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --delay)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -d)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -764,7 +940,7 @@ _fencepost() {
             return 0
             ;;
         fencepost__subcmd__man)
-            opts="-q -v -h -V --store --config --json --quiet --verbose --help --version"
+            opts="-q -v -h -V --markdown --store --config --json --quiet --verbose --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -829,6 +1005,40 @@ _fencepost() {
                     return 0
                     ;;
                 --report)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        fencepost__subcmd__reconfigure)
+            opts="-q -v -h -V --from --to --force --gone --store --config --json --quiet --verbose --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --to)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --gone)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -982,7 +1192,7 @@ _fencepost() {
             return 0
             ;;
         fencepost__subcmd__serve)
-            opts="-q -v -h -V --listen --auth-file --tls-cert --tls-key --client-ca --audit-log --log --max-connections --max-waiters --max-locks --max-rate --drain --openapi --store --config --json --quiet --verbose --help --version"
+            opts="-q -v -h -V --listen --auth-file --tls-cert --tls-key --client-ca --audit-log --otlp --trace-names --log --max-connections --max-waiters --max-locks --max-rate --drain --openapi --store --config --json --quiet --verbose --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1009,6 +1219,10 @@ _fencepost() {
                     return 0
                     ;;
                 --audit-log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --otlp)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1052,13 +1266,109 @@ _fencepost() {
             return 0
             ;;
         fencepost__subcmd__show)
-            opts="-q -v -h -V --permits --store --config --json --quiet --verbose --help --version"
+            opts="-d -q -v -h -V --permits --watch --delay --store --config --json --quiet --verbose --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --permits)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --delay)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -d)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        fencepost__subcmd__top)
+            opts="-d -b -q -v -h -V --delay --limit --read-only --once --store --config --json --quiet --verbose --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --delay)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -d)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --limit)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        fencepost__subcmd__verify)
+            opts="-q -v -h -V --clients --for --locks --ttl --prefix --faults --plant --html --store --config --json --quiet --verbose --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --clients)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --for)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --locks)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ttl)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --prefix)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --faults)
+                    COMPREPLY=($(compgen -W "pause kill-client cut" -- "${cur}"))
+                    return 0
+                    ;;
+                --plant)
+                    COMPREPLY=($(compgen -W "ignores-loss releases-foreign releases-twice no-lock old-token made-up-token reads-early no-fence leaves-lock stays-after-release" -- "${cur}"))
+                    return 0
+                    ;;
+                --html)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -37,17 +37,22 @@ complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "elect" -d 'Run 
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "leader" -d 'Show who leads'
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "ls" -d 'List locks'
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "show" -d 'Show who has a lock and who is in line'
+complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "top" -d 'Watch locks, lines and nodes live, with keys as in htop'
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "release" -d 'End somebody\'s hold by force, or ask for it'
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "check" -d 'Is this token the newest granted?'
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "deadlocks" -d 'Show who waits for whom in a circle, with holders, waiters and ages'
-complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "serve" -d 'Serve locks by HTTP, to programs in any language'
+complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "doctor" -d 'Look at a deployment: what can go wrong there, with evidence and cure'
+complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "bench" -d 'Measure how fast locks are on a store, alone and in line, and how it compares with another'
+complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "verify" -d 'Try a deployment: many clients, faults, and a checker of what they saw'
+complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "serve" -d 'Serve locks by HTTP, to programs in any language, with a dashboard at /'
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "key" -d 'Make a key for clients of the service, and its entry for `serve --auth-file`'
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "audit" -d 'Look at the audit log of a service'
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "config" -d 'Show each setting and where it comes from'
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "init" -d 'Make a new store ready; of a Redlock cluster all nodes must be up, and none may hold a lock'
+complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "reconfigure" -d 'Put other servers in the place of those of a Redlock cluster, while its clients go on'
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "schema" -d 'Print the statements that create tables, for databases where `init` may not'
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "completions" -d 'Print completions for a shell'
-complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "man" -d 'Write the manual pages into a directory'
+complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "man" -d 'Write the manual pages into a directory, or print them as one page'
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c fencepost -n "__fish_fencepost_using_subcommand run" -s w -l wait -d 'Wait at most so long [default: until the lock is free]' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand run" -l permits -d 'At most P runs at once instead of one, each with a slot of its own; 1 to 256' -r
@@ -113,21 +118,36 @@ complete -c fencepost -n "__fish_fencepost_using_subcommand leader" -s v -l verb
 complete -c fencepost -n "__fish_fencepost_using_subcommand leader" -s h -l help -d 'Print help'
 complete -c fencepost -n "__fish_fencepost_using_subcommand leader" -s V -l version -d 'Print version'
 complete -c fencepost -n "__fish_fencepost_using_subcommand ls" -l limit -d 'At most so many' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand ls" -s d -l delay -d 'Look again after so long; 100ms to 1h' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand ls" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C, etcd://A,B,C, zk://A,B,C/NODE, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE, fencepost+http://HOST:PORT' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand ls" -l config -d 'Read this file instead of searching fencepost.toml' -r -F
+complete -c fencepost -n "__fish_fencepost_using_subcommand ls" -l watch -d 'Print what is so now, then whatever changes hands or lines, until interrupted'
 complete -c fencepost -n "__fish_fencepost_using_subcommand ls" -l json -d 'Answer in JSON'
 complete -c fencepost -n "__fish_fencepost_using_subcommand ls" -s q -l quiet -d 'Say nothing but errors'
 complete -c fencepost -n "__fish_fencepost_using_subcommand ls" -s v -l verbose -d 'Say what is done'
 complete -c fencepost -n "__fish_fencepost_using_subcommand ls" -s h -l help -d 'Print help'
 complete -c fencepost -n "__fish_fencepost_using_subcommand ls" -s V -l version -d 'Print version'
 complete -c fencepost -n "__fish_fencepost_using_subcommand show" -l permits -d 'Show the semaphore of this name: its first P permits, and who waits for one' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand show" -s d -l delay -d 'Look again after so long; 100ms to 1h' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand show" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C, etcd://A,B,C, zk://A,B,C/NODE, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE, fencepost+http://HOST:PORT' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand show" -l config -d 'Read this file instead of searching fencepost.toml' -r -F
+complete -c fencepost -n "__fish_fencepost_using_subcommand show" -l watch -d 'Print what is so now, then whatever changes hands or lines, until interrupted'
 complete -c fencepost -n "__fish_fencepost_using_subcommand show" -l json -d 'Answer in JSON'
 complete -c fencepost -n "__fish_fencepost_using_subcommand show" -s q -l quiet -d 'Say nothing but errors'
 complete -c fencepost -n "__fish_fencepost_using_subcommand show" -s v -l verbose -d 'Say what is done'
 complete -c fencepost -n "__fish_fencepost_using_subcommand show" -s h -l help -d 'Print help'
 complete -c fencepost -n "__fish_fencepost_using_subcommand show" -s V -l version -d 'Print version'
+complete -c fencepost -n "__fish_fencepost_using_subcommand top" -s d -l delay -d 'Read anew after so long; 100ms to 1h' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand top" -l limit -d 'Read at most so many locks, in the order of their names' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand top" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C, etcd://A,B,C, zk://A,B,C/NODE, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE, fencepost+http://HOST:PORT' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand top" -l config -d 'Read this file instead of searching fencepost.toml' -r -F
+complete -c fencepost -n "__fish_fencepost_using_subcommand top" -l read-only -d 'Neither release by force nor ask to yield, whatever is pressed'
+complete -c fencepost -n "__fish_fencepost_using_subcommand top" -s b -l once -d 'Print what is so now as plain text, and end: for scripts'
+complete -c fencepost -n "__fish_fencepost_using_subcommand top" -l json -d 'Answer in JSON'
+complete -c fencepost -n "__fish_fencepost_using_subcommand top" -s q -l quiet -d 'Say nothing but errors'
+complete -c fencepost -n "__fish_fencepost_using_subcommand top" -s v -l verbose -d 'Say what is done'
+complete -c fencepost -n "__fish_fencepost_using_subcommand top" -s h -l help -d 'Print help'
+complete -c fencepost -n "__fish_fencepost_using_subcommand top" -s V -l version -d 'Print version'
 complete -c fencepost -n "__fish_fencepost_using_subcommand release" -l note -d 'What to tell them' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand release" -l reason -d 'Why, for the logs' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand release" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C, etcd://A,B,C, zk://A,B,C/NODE, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE, fencepost+http://HOST:PORT' -r
@@ -153,12 +173,58 @@ complete -c fencepost -n "__fish_fencepost_using_subcommand deadlocks" -s q -l q
 complete -c fencepost -n "__fish_fencepost_using_subcommand deadlocks" -s v -l verbose -d 'Say what is done'
 complete -c fencepost -n "__fish_fencepost_using_subcommand deadlocks" -s h -l help -d 'Print help'
 complete -c fencepost -n "__fish_fencepost_using_subcommand deadlocks" -s V -l version -d 'Print version'
+complete -c fencepost -n "__fish_fencepost_using_subcommand doctor" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C, etcd://A,B,C, zk://A,B,C/NODE, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE, fencepost+http://HOST:PORT' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand doctor" -l config -d 'Read this file instead of searching fencepost.toml' -r -F
+complete -c fencepost -n "__fish_fencepost_using_subcommand doctor" -l json -d 'Answer in JSON'
+complete -c fencepost -n "__fish_fencepost_using_subcommand doctor" -s q -l quiet -d 'Say nothing but errors'
+complete -c fencepost -n "__fish_fencepost_using_subcommand doctor" -s v -l verbose -d 'Say what is done'
+complete -c fencepost -n "__fish_fencepost_using_subcommand doctor" -s h -l help -d 'Print help'
+complete -c fencepost -n "__fish_fencepost_using_subcommand doctor" -s V -l version -d 'Print version'
+complete -c fencepost -n "__fish_fencepost_using_subcommand bench" -l vs -d 'Measure a second store in the same rounds, and say how --store compares with it' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand bench" -l for -d 'Measure for so long in all; 1s to 1h' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand bench" -l clients -d 'So many clients at once where several are measured; 1 to 256' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand bench" -l ttl -d 'The ttl of every lock; the store waits so long if a client dies [default: 30s]' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand bench" -l html -d 'Write a page with pictures to this file' -r -F
+complete -c fencepost -n "__fish_fencepost_using_subcommand bench" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C, etcd://A,B,C, zk://A,B,C/NODE, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE, fencepost+http://HOST:PORT' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand bench" -l config -d 'Read this file instead of searching fencepost.toml' -r -F
+complete -c fencepost -n "__fish_fencepost_using_subcommand bench" -l json -d 'Answer in JSON'
+complete -c fencepost -n "__fish_fencepost_using_subcommand bench" -s q -l quiet -d 'Say nothing but errors'
+complete -c fencepost -n "__fish_fencepost_using_subcommand bench" -s v -l verbose -d 'Say what is done'
+complete -c fencepost -n "__fish_fencepost_using_subcommand bench" -s h -l help -d 'Print help'
+complete -c fencepost -n "__fish_fencepost_using_subcommand bench" -s V -l version -d 'Print version'
+complete -c fencepost -n "__fish_fencepost_using_subcommand verify" -l clients -d 'How many clients, 2 to 64' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand verify" -l for -d 'For how long, 1s to 1h' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand verify" -l locks -d 'How many locks they want, 1 to 16; one that is wanted by many changes hands most' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand verify" -l ttl -d 'The ttl of their locks, 500ms to 30s; faults last about as long' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand verify" -l prefix -d 'What the names of the scratch locks begin with' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand verify" -l faults -d 'Faults to inject, joined by commas [default: none]' -r -f -a "pause\t'Stopped for longer than its ttl'
+kill-client\t'Killed, and started anew'
+cut\t'Its connections are closed or silent for a while'"
+complete -c fencepost -n "__fish_fencepost_using_subcommand verify" -l plant -d 'Give the first client, or the resource, a bug, to see that it is found' -r -f -a "ignores-loss\t'Does not renew, and works on after its lease: two at a time (C1)'
+releases-foreign\t'Ends holds that are not its own (C1)'
+releases-twice\t'Releases once more when the next one holds, without looking whose it is (C1)'
+no-lock\t'Takes no lock, and works under the token that it saw there (C1, C3)'
+old-token\t'Shows the token of its last hold again (C2, C3)'
+made-up-token\t'Writes under a token that nobody was granted (C4)'
+reads-early\t'Reads before it holds, and writes what it made of that: an update is lost (C4)'
+no-fence\t'The resource does not look at tokens, and a client writes after its lease (C4)'
+leaves-lock\t'Goes away at the end without releasing (C5)'
+stays-after-release\t'Says that it has released, and renews on (C11)'"
+complete -c fencepost -n "__fish_fencepost_using_subcommand verify" -l html -d 'Write a page with the figures and a picture of who held what' -r -F
+complete -c fencepost -n "__fish_fencepost_using_subcommand verify" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C, etcd://A,B,C, zk://A,B,C/NODE, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE, fencepost+http://HOST:PORT' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand verify" -l config -d 'Read this file instead of searching fencepost.toml' -r -F
+complete -c fencepost -n "__fish_fencepost_using_subcommand verify" -l json -d 'Answer in JSON'
+complete -c fencepost -n "__fish_fencepost_using_subcommand verify" -s q -l quiet -d 'Say nothing but errors'
+complete -c fencepost -n "__fish_fencepost_using_subcommand verify" -s v -l verbose -d 'Say what is done'
+complete -c fencepost -n "__fish_fencepost_using_subcommand verify" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c fencepost -n "__fish_fencepost_using_subcommand verify" -s V -l version -d 'Print version'
 complete -c fencepost -n "__fish_fencepost_using_subcommand serve" -l listen -d 'Where to listen' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand serve" -l auth-file -d 'Who may do what: keys and certificates, as `fencepost key` prints them; read again when it changes' -r -F
 complete -c fencepost -n "__fish_fencepost_using_subcommand serve" -l tls-cert -d 'The certificate to show (PEM); read again when it changes' -r -F
 complete -c fencepost -n "__fish_fencepost_using_subcommand serve" -l tls-key -d 'Its private key (PEM)' -r -F
 complete -c fencepost -n "__fish_fencepost_using_subcommand serve" -l client-ca -d 'Who signs certificates of clients (PEM)' -r -F
 complete -c fencepost -n "__fish_fencepost_using_subcommand serve" -l audit-log -d 'Append who did what to this file, one JSON line each' -r -F
+complete -c fencepost -n "__fish_fencepost_using_subcommand serve" -l otlp -d 'Send traces to this collector: OTLP over HTTP, such as http://127.0.0.1:4318' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand serve" -l log -d 'The form of the log on standard error' -r -f -a "text\t'For people'
 json\t'One object per line'"
 complete -c fencepost -n "__fish_fencepost_using_subcommand serve" -l max-connections -d 'Connections at a time' -r
@@ -168,6 +234,7 @@ complete -c fencepost -n "__fish_fencepost_using_subcommand serve" -l max-rate -
 complete -c fencepost -n "__fish_fencepost_using_subcommand serve" -l drain -d 'How long connections have to end after SIGTERM' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand serve" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C, etcd://A,B,C, zk://A,B,C/NODE, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE, fencepost+http://HOST:PORT' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand serve" -l config -d 'Read this file instead of searching fencepost.toml' -r -F
+complete -c fencepost -n "__fish_fencepost_using_subcommand serve" -l trace-names -d 'Put the names of locks into traces'
 complete -c fencepost -n "__fish_fencepost_using_subcommand serve" -l openapi -d 'Print the interface as OpenAPI 3.1, and end'
 complete -c fencepost -n "__fish_fencepost_using_subcommand serve" -l json -d 'Answer in JSON'
 complete -c fencepost -n "__fish_fencepost_using_subcommand serve" -s q -l quiet -d 'Say nothing but errors'
@@ -192,6 +259,7 @@ complete -c fencepost -n "__fish_fencepost_using_subcommand audit; and not __fis
 complete -c fencepost -n "__fish_fencepost_using_subcommand audit; and not __fish_seen_subcommand_from check help" -f -a "check" -d 'Whether a log is whole, and whether what it tells may have happened'
 complete -c fencepost -n "__fish_fencepost_using_subcommand audit; and not __fish_seen_subcommand_from check help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c fencepost -n "__fish_fencepost_using_subcommand audit; and __fish_seen_subcommand_from check" -l head -d 'An entry that must be in it: the head that an earlier check printed' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand audit; and __fish_seen_subcommand_from check" -l after -d 'The head of the file before these, if it is not among them' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand audit; and __fish_seen_subcommand_from check" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C, etcd://A,B,C, zk://A,B,C/NODE, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE, fencepost+http://HOST:PORT' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand audit; and __fish_seen_subcommand_from check" -l config -d 'Read this file instead of searching fencepost.toml' -r -F
 complete -c fencepost -n "__fish_fencepost_using_subcommand audit; and __fish_seen_subcommand_from check" -l json -d 'Answer in JSON'
@@ -215,6 +283,17 @@ complete -c fencepost -n "__fish_fencepost_using_subcommand init" -s q -l quiet 
 complete -c fencepost -n "__fish_fencepost_using_subcommand init" -s v -l verbose -d 'Say what is done'
 complete -c fencepost -n "__fish_fencepost_using_subcommand init" -s h -l help -d 'Print help'
 complete -c fencepost -n "__fish_fencepost_using_subcommand init" -s V -l version -d 'Print version'
+complete -c fencepost -n "__fish_fencepost_using_subcommand reconfigure" -l from -d 'The servers that vote now: redlock://A,B,C' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand reconfigure" -l to -d 'The servers that are to vote: redlock://C,D,E' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand reconfigure" -l gone -d 'This server of --from is off for good and need not be told; may be given several times' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand reconfigure" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C, etcd://A,B,C, zk://A,B,C/NODE, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE, fencepost+http://HOST:PORT' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand reconfigure" -l config -d 'Read this file instead of searching fencepost.toml' -r -F
+complete -c fencepost -n "__fish_fencepost_using_subcommand reconfigure" -l force -d 'Do not wait until nobody uses a URL that is left: whoever does loses its locks'
+complete -c fencepost -n "__fish_fencepost_using_subcommand reconfigure" -l json -d 'Answer in JSON'
+complete -c fencepost -n "__fish_fencepost_using_subcommand reconfigure" -s q -l quiet -d 'Say nothing but errors'
+complete -c fencepost -n "__fish_fencepost_using_subcommand reconfigure" -s v -l verbose -d 'Say what is done'
+complete -c fencepost -n "__fish_fencepost_using_subcommand reconfigure" -s h -l help -d 'Print help'
+complete -c fencepost -n "__fish_fencepost_using_subcommand reconfigure" -s V -l version -d 'Print version'
 complete -c fencepost -n "__fish_fencepost_using_subcommand schema" -l schema -d 'The schema of the tables; of MySQL, the database [default: that of the connection]' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand schema" -l tables -d 'What the tables\' names begin with' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand schema" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C, etcd://A,B,C, zk://A,B,C/NODE, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE, fencepost+http://HOST:PORT' -r
@@ -235,27 +314,33 @@ complete -c fencepost -n "__fish_fencepost_using_subcommand completions" -s h -l
 complete -c fencepost -n "__fish_fencepost_using_subcommand completions" -s V -l version -d 'Print version'
 complete -c fencepost -n "__fish_fencepost_using_subcommand man" -l store -d 'Where locks live: sqlite:PATH, redis://HOST:PORT, redlock://A,B,C, redis+sentinel://A,B,C/MASTER_NAME, redis+cluster://A,B,C, etcd://A,B,C, zk://A,B,C/NODE, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE, fencepost+http://HOST:PORT' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand man" -l config -d 'Read this file instead of searching fencepost.toml' -r -F
+complete -c fencepost -n "__fish_fencepost_using_subcommand man" -l markdown -d 'Print all of them as one page of Markdown instead'
 complete -c fencepost -n "__fish_fencepost_using_subcommand man" -l json -d 'Answer in JSON'
 complete -c fencepost -n "__fish_fencepost_using_subcommand man" -s q -l quiet -d 'Say nothing but errors'
 complete -c fencepost -n "__fish_fencepost_using_subcommand man" -s v -l verbose -d 'Say what is done'
 complete -c fencepost -n "__fish_fencepost_using_subcommand man" -s h -l help -d 'Print help'
 complete -c fencepost -n "__fish_fencepost_using_subcommand man" -s V -l version -d 'Print version'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks serve key audit config init schema completions man help" -f -a "run" -d 'Run a command while holding a lock'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks serve key audit config init schema completions man help" -f -a "once" -d 'Run a command once per window of time in the whole cluster'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks serve key audit config init schema completions man help" -f -a "elect" -d 'Run a command only while leading; campaign again when the leadership is lost'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks serve key audit config init schema completions man help" -f -a "leader" -d 'Show who leads'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks serve key audit config init schema completions man help" -f -a "ls" -d 'List locks'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks serve key audit config init schema completions man help" -f -a "show" -d 'Show who has a lock and who is in line'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks serve key audit config init schema completions man help" -f -a "release" -d 'End somebody\'s hold by force, or ask for it'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks serve key audit config init schema completions man help" -f -a "check" -d 'Is this token the newest granted?'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks serve key audit config init schema completions man help" -f -a "deadlocks" -d 'Show who waits for whom in a circle, with holders, waiters and ages'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks serve key audit config init schema completions man help" -f -a "serve" -d 'Serve locks by HTTP, to programs in any language'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks serve key audit config init schema completions man help" -f -a "key" -d 'Make a key for clients of the service, and its entry for `serve --auth-file`'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks serve key audit config init schema completions man help" -f -a "audit" -d 'Look at the audit log of a service'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks serve key audit config init schema completions man help" -f -a "config" -d 'Show each setting and where it comes from'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks serve key audit config init schema completions man help" -f -a "init" -d 'Make a new store ready; of a Redlock cluster all nodes must be up, and none may hold a lock'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks serve key audit config init schema completions man help" -f -a "schema" -d 'Print the statements that create tables, for databases where `init` may not'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks serve key audit config init schema completions man help" -f -a "completions" -d 'Print completions for a shell'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks serve key audit config init schema completions man help" -f -a "man" -d 'Write the manual pages into a directory'
-complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show release check deadlocks serve key audit config init schema completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show top release check deadlocks doctor bench verify serve key audit config init reconfigure schema completions man help" -f -a "run" -d 'Run a command while holding a lock'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show top release check deadlocks doctor bench verify serve key audit config init reconfigure schema completions man help" -f -a "once" -d 'Run a command once per window of time in the whole cluster'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show top release check deadlocks doctor bench verify serve key audit config init reconfigure schema completions man help" -f -a "elect" -d 'Run a command only while leading; campaign again when the leadership is lost'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show top release check deadlocks doctor bench verify serve key audit config init reconfigure schema completions man help" -f -a "leader" -d 'Show who leads'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show top release check deadlocks doctor bench verify serve key audit config init reconfigure schema completions man help" -f -a "ls" -d 'List locks'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show top release check deadlocks doctor bench verify serve key audit config init reconfigure schema completions man help" -f -a "show" -d 'Show who has a lock and who is in line'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show top release check deadlocks doctor bench verify serve key audit config init reconfigure schema completions man help" -f -a "top" -d 'Watch locks, lines and nodes live, with keys as in htop'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show top release check deadlocks doctor bench verify serve key audit config init reconfigure schema completions man help" -f -a "release" -d 'End somebody\'s hold by force, or ask for it'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show top release check deadlocks doctor bench verify serve key audit config init reconfigure schema completions man help" -f -a "check" -d 'Is this token the newest granted?'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show top release check deadlocks doctor bench verify serve key audit config init reconfigure schema completions man help" -f -a "deadlocks" -d 'Show who waits for whom in a circle, with holders, waiters and ages'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show top release check deadlocks doctor bench verify serve key audit config init reconfigure schema completions man help" -f -a "doctor" -d 'Look at a deployment: what can go wrong there, with evidence and cure'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show top release check deadlocks doctor bench verify serve key audit config init reconfigure schema completions man help" -f -a "bench" -d 'Measure how fast locks are on a store, alone and in line, and how it compares with another'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show top release check deadlocks doctor bench verify serve key audit config init reconfigure schema completions man help" -f -a "verify" -d 'Try a deployment: many clients, faults, and a checker of what they saw'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show top release check deadlocks doctor bench verify serve key audit config init reconfigure schema completions man help" -f -a "serve" -d 'Serve locks by HTTP, to programs in any language, with a dashboard at /'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show top release check deadlocks doctor bench verify serve key audit config init reconfigure schema completions man help" -f -a "key" -d 'Make a key for clients of the service, and its entry for `serve --auth-file`'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show top release check deadlocks doctor bench verify serve key audit config init reconfigure schema completions man help" -f -a "audit" -d 'Look at the audit log of a service'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show top release check deadlocks doctor bench verify serve key audit config init reconfigure schema completions man help" -f -a "config" -d 'Show each setting and where it comes from'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show top release check deadlocks doctor bench verify serve key audit config init reconfigure schema completions man help" -f -a "init" -d 'Make a new store ready; of a Redlock cluster all nodes must be up, and none may hold a lock'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show top release check deadlocks doctor bench verify serve key audit config init reconfigure schema completions man help" -f -a "reconfigure" -d 'Put other servers in the place of those of a Redlock cluster, while its clients go on'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show top release check deadlocks doctor bench verify serve key audit config init reconfigure schema completions man help" -f -a "schema" -d 'Print the statements that create tables, for databases where `init` may not'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show top release check deadlocks doctor bench verify serve key audit config init reconfigure schema completions man help" -f -a "completions" -d 'Print completions for a shell'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show top release check deadlocks doctor bench verify serve key audit config init reconfigure schema completions man help" -f -a "man" -d 'Write the manual pages into a directory, or print them as one page'
+complete -c fencepost -n "__fish_fencepost_using_subcommand help; and not __fish_seen_subcommand_from run once elect leader ls show top release check deadlocks doctor bench verify serve key audit config init reconfigure schema completions man help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c fencepost -n "__fish_fencepost_using_subcommand help; and __fish_seen_subcommand_from audit" -f -a "check" -d 'Whether a log is whole, and whether what it tells may have happened'

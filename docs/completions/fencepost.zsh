@@ -145,8 +145,11 @@ _arguments "${_arguments_options[@]}" : \
 (ls)
 _arguments "${_arguments_options[@]}" : \
 '--limit=[At most so many]:N:_default' \
+'-d+[Look again after so long; 100ms to 1h]:D:_default' \
+'--delay=[Look again after so long; 100ms to 1h]:D:_default' \
 '--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE, fencepost+http\://HOST\:PORT]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
+'--watch[Print what is so now, then whatever changes hands or lines, until interrupted]' \
 '--json[Answer in JSON]' \
 '(-v --verbose)-q[Say nothing but errors]' \
 '(-v --verbose)--quiet[Say nothing but errors]' \
@@ -162,8 +165,11 @@ _arguments "${_arguments_options[@]}" : \
 (show)
 _arguments "${_arguments_options[@]}" : \
 '--permits=[Show the semaphore of this name\: its first P permits, and who waits for one]:P:_default' \
+'-d+[Look again after so long; 100ms to 1h]:D:_default' \
+'--delay=[Look again after so long; 100ms to 1h]:D:_default' \
 '--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE, fencepost+http\://HOST\:PORT]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
+'--watch[Print what is so now, then whatever changes hands or lines, until interrupted]' \
 '--json[Answer in JSON]' \
 '(-v --verbose)-q[Say nothing but errors]' \
 '(-v --verbose)--quiet[Say nothing but errors]' \
@@ -174,6 +180,28 @@ _arguments "${_arguments_options[@]}" : \
 '-V[Print version]' \
 '--version[Print version]' \
 ':name -- The lock:_default' \
+&& ret=0
+;;
+(top)
+_arguments "${_arguments_options[@]}" : \
+'-d+[Read anew after so long; 100ms to 1h]:D:_default' \
+'--delay=[Read anew after so long; 100ms to 1h]:D:_default' \
+'--limit=[Read at most so many locks, in the order of their names]:N:_default' \
+'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE, fencepost+http\://HOST\:PORT]:URL:_default' \
+'--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
+'--read-only[Neither release by force nor ask to yield, whatever is pressed]' \
+'-b[Print what is so now as plain text, and end\: for scripts]' \
+'--once[Print what is so now as plain text, and end\: for scripts]' \
+'--json[Answer in JSON]' \
+'(-v --verbose)-q[Say nothing but errors]' \
+'(-v --verbose)--quiet[Say nothing but errors]' \
+'-v[Say what is done]' \
+'--verbose[Say what is done]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+'::prefix -- Only names that start so; others are not read:_default' \
 && ret=0
 ;;
 (release)
@@ -228,6 +256,75 @@ _arguments "${_arguments_options[@]}" : \
 '--version[Print version]' \
 && ret=0
 ;;
+(doctor)
+_arguments "${_arguments_options[@]}" : \
+'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE, fencepost+http\://HOST\:PORT]:URL:_default' \
+'--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
+'--json[Answer in JSON]' \
+'(-v --verbose)-q[Say nothing but errors]' \
+'(-v --verbose)--quiet[Say nothing but errors]' \
+'-v[Say what is done]' \
+'--verbose[Say what is done]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+&& ret=0
+;;
+(bench)
+_arguments "${_arguments_options[@]}" : \
+'--vs=[Measure a second store in the same rounds, and say how --store compares with it]:URL:_default' \
+'--for=[Measure for so long in all; 1s to 1h]:D:_default' \
+'--clients=[So many clients at once where several are measured; 1 to 256]:N:_default' \
+'--ttl=[The ttl of every lock; the store waits so long if a client dies \[default\: 30s\]]:D:_default' \
+'--html=[Write a page with pictures to this file]:FILE:_files' \
+'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE, fencepost+http\://HOST\:PORT]:URL:_default' \
+'--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
+'--json[Answer in JSON]' \
+'(-v --verbose)-q[Say nothing but errors]' \
+'(-v --verbose)--quiet[Say nothing but errors]' \
+'-v[Say what is done]' \
+'--verbose[Say what is done]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+&& ret=0
+;;
+(verify)
+_arguments "${_arguments_options[@]}" : \
+'--clients=[How many clients, 2 to 64]:N:_default' \
+'--for=[For how long, 1s to 1h]:D:_default' \
+'--locks=[How many locks they want, 1 to 16; one that is wanted by many changes hands most]:N:_default' \
+'--ttl=[The ttl of their locks, 500ms to 30s; faults last about as long]:D:_default' \
+'--prefix=[What the names of the scratch locks begin with]:TEXT:_default' \
+'*--faults=[Faults to inject, joined by commas \[default\: none\]]:FAULTS:((pause\:"Stopped for longer than its ttl"
+kill-client\:"Killed, and started anew"
+cut\:"Its connections are closed or silent for a while"))' \
+'--plant=[Give the first client, or the resource, a bug, to see that it is found]:BUG:((ignores-loss\:"Does not renew, and works on after its lease\: two at a time (C1)"
+releases-foreign\:"Ends holds that are not its own (C1)"
+releases-twice\:"Releases once more when the next one holds, without looking whose it is (C1)"
+no-lock\:"Takes no lock, and works under the token that it saw there (C1, C3)"
+old-token\:"Shows the token of its last hold again (C2, C3)"
+made-up-token\:"Writes under a token that nobody was granted (C4)"
+reads-early\:"Reads before it holds, and writes what it made of that\: an update is lost (C4)"
+no-fence\:"The resource does not look at tokens, and a client writes after its lease (C4)"
+leaves-lock\:"Goes away at the end without releasing (C5)"
+stays-after-release\:"Says that it has released, and renews on (C11)"))' \
+'--html=[Write a page with the figures and a picture of who held what]:FILE:_files' \
+'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE, fencepost+http\://HOST\:PORT]:URL:_default' \
+'--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
+'--json[Answer in JSON]' \
+'(-v --verbose)-q[Say nothing but errors]' \
+'(-v --verbose)--quiet[Say nothing but errors]' \
+'-v[Say what is done]' \
+'--verbose[Say what is done]' \
+'-h[Print help (see more with '\''--help'\'')]' \
+'--help[Print help (see more with '\''--help'\'')]' \
+'-V[Print version]' \
+'--version[Print version]' \
+&& ret=0
+;;
 (serve)
 _arguments "${_arguments_options[@]}" : \
 '--listen=[Where to listen]:ADDR:_default' \
@@ -236,6 +333,7 @@ _arguments "${_arguments_options[@]}" : \
 '--tls-key=[Its private key (PEM)]:FILE:_files' \
 '--client-ca=[Who signs certificates of clients (PEM)]:FILE:_files' \
 '--audit-log=[Append who did what to this file, one JSON line each]:FILE:_files' \
+'--otlp=[Send traces to this collector\: OTLP over HTTP, such as http\://127.0.0.1\:4318]:URL:_default' \
 '--log=[The form of the log on standard error]:FORM:((text\:"For people"
 json\:"One object per line"))' \
 '--max-connections=[Connections at a time]:N:_default' \
@@ -245,6 +343,7 @@ json\:"One object per line"))' \
 '--drain=[How long connections have to end after SIGTERM]:DURATION:_default' \
 '--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE, fencepost+http\://HOST\:PORT]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
+'--trace-names[Put the names of locks into traces]' \
 '--openapi[Print the interface as OpenAPI 3.1, and end]' \
 '--json[Answer in JSON]' \
 '(-v --verbose)-q[Say nothing but errors]' \
@@ -300,6 +399,7 @@ _arguments "${_arguments_options[@]}" : \
             (check)
 _arguments "${_arguments_options[@]}" : \
 '--head=[An entry that must be in it\: the head that an earlier check printed]:HASH:_default' \
+'--after=[The head of the file before these, if it is not among them]:HASH:_default' \
 '--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE, fencepost+http\://HOST\:PORT]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '--json[Answer in JSON]' \
@@ -311,7 +411,7 @@ _arguments "${_arguments_options[@]}" : \
 '--help[Print help]' \
 '-V[Print version]' \
 '--version[Print version]' \
-':file -- The log:_files' \
+'*::files -- The log; of one that was moved away and went on in a new file, all files, the oldest first:_files' \
 && ret=0
 ;;
 (help)
@@ -372,6 +472,25 @@ _arguments "${_arguments_options[@]}" : \
 '--version[Print version]' \
 && ret=0
 ;;
+(reconfigure)
+_arguments "${_arguments_options[@]}" : \
+'--from=[The servers that vote now\: redlock\://A,B,C]:URL:_default' \
+'--to=[The servers that are to vote\: redlock\://C,D,E]:URL:_default' \
+'*--gone=[This server of --from is off for good and need not be told; may be given several times]:HOST:PORT:_default' \
+'--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE, fencepost+http\://HOST\:PORT]:URL:_default' \
+'--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
+'--force[Do not wait until nobody uses a URL that is left\: whoever does loses its locks]' \
+'--json[Answer in JSON]' \
+'(-v --verbose)-q[Say nothing but errors]' \
+'(-v --verbose)--quiet[Say nothing but errors]' \
+'-v[Say what is done]' \
+'--verbose[Say what is done]' \
+'-h[Print help]' \
+'--help[Print help]' \
+'-V[Print version]' \
+'--version[Print version]' \
+&& ret=0
+;;
 (schema)
 _arguments "${_arguments_options[@]}" : \
 '(--fence --stock)--schema=[The schema of the tables; of MySQL, the database \[default\: that of the connection\]]:NAME:_default' \
@@ -412,6 +531,7 @@ _arguments "${_arguments_options[@]}" : \
 _arguments "${_arguments_options[@]}" : \
 '--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE, fencepost+http\://HOST\:PORT]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
+'()--markdown[Print all of them as one page of Markdown instead]' \
 '--json[Answer in JSON]' \
 '(-v --verbose)-q[Say nothing but errors]' \
 '(-v --verbose)--quiet[Say nothing but errors]' \
@@ -421,7 +541,7 @@ _arguments "${_arguments_options[@]}" : \
 '--help[Print help]' \
 '-V[Print version]' \
 '--version[Print version]' \
-':dir -- The directory:_files' \
+'::dir -- The directory:_files' \
 && ret=0
 ;;
 (help)
@@ -460,6 +580,10 @@ _arguments "${_arguments_options[@]}" : \
 _arguments "${_arguments_options[@]}" : \
 && ret=0
 ;;
+(top)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
 (release)
 _arguments "${_arguments_options[@]}" : \
 && ret=0
@@ -469,6 +593,18 @@ _arguments "${_arguments_options[@]}" : \
 && ret=0
 ;;
 (deadlocks)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(doctor)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(bench)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
+(verify)
 _arguments "${_arguments_options[@]}" : \
 && ret=0
 ;;
@@ -508,6 +644,10 @@ _arguments "${_arguments_options[@]}" : \
 _arguments "${_arguments_options[@]}" : \
 && ret=0
 ;;
+(reconfigure)
+_arguments "${_arguments_options[@]}" : \
+&& ret=0
+;;
 (schema)
 _arguments "${_arguments_options[@]}" : \
 && ret=0
@@ -542,17 +682,22 @@ _fencepost_commands() {
 'leader:Show who leads' \
 'ls:List locks' \
 'show:Show who has a lock and who is in line' \
+'top:Watch locks, lines and nodes live, with keys as in htop' \
 'release:End somebody'\''s hold by force, or ask for it' \
 'check:Is this token the newest granted?' \
 'deadlocks:Show who waits for whom in a circle, with holders, waiters and ages' \
-'serve:Serve locks by HTTP, to programs in any language' \
+'doctor:Look at a deployment\: what can go wrong there, with evidence and cure' \
+'bench:Measure how fast locks are on a store, alone and in line, and how it compares with another' \
+'verify:Try a deployment\: many clients, faults, and a checker of what they saw' \
+'serve:Serve locks by HTTP, to programs in any language, with a dashboard at /' \
 'key:Make a key for clients of the service, and its entry for \`serve --auth-file\`' \
 'audit:Look at the audit log of a service' \
 'config:Show each setting and where it comes from' \
 'init:Make a new store ready; of a Redlock cluster all nodes must be up, and none may hold a lock' \
+'reconfigure:Put other servers in the place of those of a Redlock cluster, while its clients go on' \
 'schema:Print the statements that create tables, for databases where \`init\` may not' \
 'completions:Print completions for a shell' \
-'man:Write the manual pages into a directory' \
+'man:Write the manual pages into a directory, or print them as one page' \
 'help:Print this message or the help of the given subcommand(s)' \
     )
     _describe -t commands 'fencepost commands' commands "$@"
@@ -588,6 +733,11 @@ _fencepost__subcmd__audit__subcmd__help__subcmd__help_commands() {
     local commands; commands=()
     _describe -t commands 'fencepost audit help help commands' commands "$@"
 }
+(( $+functions[_fencepost__subcmd__bench_commands] )) ||
+_fencepost__subcmd__bench_commands() {
+    local commands; commands=()
+    _describe -t commands 'fencepost bench commands' commands "$@"
+}
 (( $+functions[_fencepost__subcmd__check_commands] )) ||
 _fencepost__subcmd__check_commands() {
     local commands; commands=()
@@ -608,6 +758,11 @@ _fencepost__subcmd__deadlocks_commands() {
     local commands; commands=()
     _describe -t commands 'fencepost deadlocks commands' commands "$@"
 }
+(( $+functions[_fencepost__subcmd__doctor_commands] )) ||
+_fencepost__subcmd__doctor_commands() {
+    local commands; commands=()
+    _describe -t commands 'fencepost doctor commands' commands "$@"
+}
 (( $+functions[_fencepost__subcmd__elect_commands] )) ||
 _fencepost__subcmd__elect_commands() {
     local commands; commands=()
@@ -622,17 +777,22 @@ _fencepost__subcmd__help_commands() {
 'leader:Show who leads' \
 'ls:List locks' \
 'show:Show who has a lock and who is in line' \
+'top:Watch locks, lines and nodes live, with keys as in htop' \
 'release:End somebody'\''s hold by force, or ask for it' \
 'check:Is this token the newest granted?' \
 'deadlocks:Show who waits for whom in a circle, with holders, waiters and ages' \
-'serve:Serve locks by HTTP, to programs in any language' \
+'doctor:Look at a deployment\: what can go wrong there, with evidence and cure' \
+'bench:Measure how fast locks are on a store, alone and in line, and how it compares with another' \
+'verify:Try a deployment\: many clients, faults, and a checker of what they saw' \
+'serve:Serve locks by HTTP, to programs in any language, with a dashboard at /' \
 'key:Make a key for clients of the service, and its entry for \`serve --auth-file\`' \
 'audit:Look at the audit log of a service' \
 'config:Show each setting and where it comes from' \
 'init:Make a new store ready; of a Redlock cluster all nodes must be up, and none may hold a lock' \
+'reconfigure:Put other servers in the place of those of a Redlock cluster, while its clients go on' \
 'schema:Print the statements that create tables, for databases where \`init\` may not' \
 'completions:Print completions for a shell' \
-'man:Write the manual pages into a directory' \
+'man:Write the manual pages into a directory, or print them as one page' \
 'help:Print this message or the help of the given subcommand(s)' \
     )
     _describe -t commands 'fencepost help commands' commands "$@"
@@ -648,6 +808,11 @@ _fencepost__subcmd__help__subcmd__audit_commands() {
 _fencepost__subcmd__help__subcmd__audit__subcmd__check_commands() {
     local commands; commands=()
     _describe -t commands 'fencepost help audit check commands' commands "$@"
+}
+(( $+functions[_fencepost__subcmd__help__subcmd__bench_commands] )) ||
+_fencepost__subcmd__help__subcmd__bench_commands() {
+    local commands; commands=()
+    _describe -t commands 'fencepost help bench commands' commands "$@"
 }
 (( $+functions[_fencepost__subcmd__help__subcmd__check_commands] )) ||
 _fencepost__subcmd__help__subcmd__check_commands() {
@@ -668,6 +833,11 @@ _fencepost__subcmd__help__subcmd__config_commands() {
 _fencepost__subcmd__help__subcmd__deadlocks_commands() {
     local commands; commands=()
     _describe -t commands 'fencepost help deadlocks commands' commands "$@"
+}
+(( $+functions[_fencepost__subcmd__help__subcmd__doctor_commands] )) ||
+_fencepost__subcmd__help__subcmd__doctor_commands() {
+    local commands; commands=()
+    _describe -t commands 'fencepost help doctor commands' commands "$@"
 }
 (( $+functions[_fencepost__subcmd__help__subcmd__elect_commands] )) ||
 _fencepost__subcmd__help__subcmd__elect_commands() {
@@ -709,6 +879,11 @@ _fencepost__subcmd__help__subcmd__once_commands() {
     local commands; commands=()
     _describe -t commands 'fencepost help once commands' commands "$@"
 }
+(( $+functions[_fencepost__subcmd__help__subcmd__reconfigure_commands] )) ||
+_fencepost__subcmd__help__subcmd__reconfigure_commands() {
+    local commands; commands=()
+    _describe -t commands 'fencepost help reconfigure commands' commands "$@"
+}
 (( $+functions[_fencepost__subcmd__help__subcmd__release_commands] )) ||
 _fencepost__subcmd__help__subcmd__release_commands() {
     local commands; commands=()
@@ -733,6 +908,16 @@ _fencepost__subcmd__help__subcmd__serve_commands() {
 _fencepost__subcmd__help__subcmd__show_commands() {
     local commands; commands=()
     _describe -t commands 'fencepost help show commands' commands "$@"
+}
+(( $+functions[_fencepost__subcmd__help__subcmd__top_commands] )) ||
+_fencepost__subcmd__help__subcmd__top_commands() {
+    local commands; commands=()
+    _describe -t commands 'fencepost help top commands' commands "$@"
+}
+(( $+functions[_fencepost__subcmd__help__subcmd__verify_commands] )) ||
+_fencepost__subcmd__help__subcmd__verify_commands() {
+    local commands; commands=()
+    _describe -t commands 'fencepost help verify commands' commands "$@"
 }
 (( $+functions[_fencepost__subcmd__init_commands] )) ||
 _fencepost__subcmd__init_commands() {
@@ -764,6 +949,11 @@ _fencepost__subcmd__once_commands() {
     local commands; commands=()
     _describe -t commands 'fencepost once commands' commands "$@"
 }
+(( $+functions[_fencepost__subcmd__reconfigure_commands] )) ||
+_fencepost__subcmd__reconfigure_commands() {
+    local commands; commands=()
+    _describe -t commands 'fencepost reconfigure commands' commands "$@"
+}
 (( $+functions[_fencepost__subcmd__release_commands] )) ||
 _fencepost__subcmd__release_commands() {
     local commands; commands=()
@@ -788,6 +978,16 @@ _fencepost__subcmd__serve_commands() {
 _fencepost__subcmd__show_commands() {
     local commands; commands=()
     _describe -t commands 'fencepost show commands' commands "$@"
+}
+(( $+functions[_fencepost__subcmd__top_commands] )) ||
+_fencepost__subcmd__top_commands() {
+    local commands; commands=()
+    _describe -t commands 'fencepost top commands' commands "$@"
+}
+(( $+functions[_fencepost__subcmd__verify_commands] )) ||
+_fencepost__subcmd__verify_commands() {
+    local commands; commands=()
+    _describe -t commands 'fencepost verify commands' commands "$@"
 }
 
 if [ "$funcstack[1]" = "_fencepost" ]; then
