@@ -1,5 +1,5 @@
-//! Generated files: man pages, shell completions and the description of the HTTP interface, written by the command itself
-//! and kept in the tree.
+//! Generated files: man pages, their page of the handbook, shell completions and the description of the HTTP interface,
+//! written by the command itself and kept in the tree.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,6 +11,7 @@ use crate::shell;
 const MAN: &str = "docs/man";
 const COMPLETIONS: &str = "docs/completions";
 const OPENAPI: &str = "docs/openapi.json";
+const REFERENCE: &str = "docs/cli.md";
 const SHELLS: [&str; 3] = ["bash", "fish", "zsh"];
 
 /// Writes them anew.
@@ -35,8 +36,10 @@ pub(crate) fn check() -> Result<(), String> {
     for folder in [MAN, COMPLETIONS] {
         collect(&shell::root().join(folder), folder, &mut kept)?;
     }
-    if let Ok(text) = fs::read(shell::root().join(OPENAPI)) {
-        kept.insert(PathBuf::from(OPENAPI), text);
+    for file in [OPENAPI, REFERENCE] {
+        if let Ok(text) = fs::read(shell::root().join(file)) {
+            kept.insert(PathBuf::from(file), text);
+        }
     }
     let stale: Vec<_> =
         fresh.iter().filter(|(path, text)| kept.get(*path) != Some(text)).map(|(path, _)| path).collect();
@@ -64,6 +67,7 @@ fn fresh(scratch: &Path) -> Result<BTreeMap<PathBuf, Vec<u8>>, String> {
         files.insert(Path::new(COMPLETIONS).join(format!("fencepost.{name}")), printed(&["completions", name])?);
     }
     files.insert(PathBuf::from(OPENAPI), printed(&["serve", "--openapi"])?);
+    files.insert(PathBuf::from(REFERENCE), printed(&["man", "--markdown"])?);
     Ok(files)
 }
 

@@ -2,6 +2,7 @@
 
 mod clients;
 mod generate;
+mod links;
 mod programs;
 mod prove;
 mod servers;
@@ -14,11 +15,12 @@ use std::process::ExitCode;
 const HELP: &str = "\
 cargo xtask test         install what the tests need, then run every check and every test
 cargo xtask check        the checks only: formatting, lints, docs, tidy, generated files
-cargo xtask generate     write man pages and completions anew
+cargo xtask generate     write man pages, completions, docs/cli.md and docs/openapi.json anew
 cargo xtask prove        search for faults in simulated worlds: --minutes M; or run one again: --seed N
 cargo xtask evidence     write docs/evidence.md anew: takes some minutes
+cargo xtask deb          build a Debian package into target/deb
 cargo xtask tidy         the house rules that no lint knows
-cargo xtask setup        install the servers and the other lock libraries that the tests start
+cargo xtask setup        install the servers, the other lock libraries and the compilers that the tests start
                          (Debian packages, and the rest into target/setup)";
 
 fn main() -> ExitCode {
@@ -29,6 +31,7 @@ fn main() -> ExitCode {
         "generate" => generate::write(),
         "prove" => prove::search(std::env::args().skip(2)),
         "evidence" => prove::write_evidence(),
+        "deb" => deb(),
         "tidy" => tidy::check(),
         "setup" => setup::install(),
         _ => Err(format!("no such task: {task:?}\n{HELP}")),
@@ -52,6 +55,11 @@ fn check() -> Result<(), String> {
     tidy::check()?;
     generate::check()?;
     prove::check()
+}
+
+fn deb() -> Result<(), String> {
+    shell::cargo(&["build", "--release", "--locked", "--package", "fencepost-cli"])?;
+    shell::run(&mut shell::command("packaging/deb/build", &["target/release/fencepost", "target/deb"]))
 }
 
 fn test() -> Result<(), String> {

@@ -34,7 +34,7 @@ const PACKAGES: [&str; 15] = [
 pub(crate) fn install() -> Result<(), String> {
     let (wheels, debian) = (folder("wheels"), folder(SUITE));
     once(&wheels, &read(WHEELS)?, |folder| {
-        shell::run(clients::pip().args(["--target"]).arg(folder).arg("-r").arg(shell::root().join(WHEELS)))
+        shell::run(clients::pip("python").args(["--target"]).arg(folder).arg("-r").arg(shell::root().join(WHEELS)))
     })?;
     once(&debian, &PACKAGES.join(" "), unpack)?;
 

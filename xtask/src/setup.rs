@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::{clients, servers, shell};
 
 /// What must be there, how to tell, and the Debian package that has it.
-const NEEDS: [(Sign, &str); 16] = [
+const NEEDS: [(Sign, &str); 21] = [
     (Sign::Program("redis-server"), "redis-server"),
     (Sign::Folder("/usr/lib/postgresql"), "postgresql"),
     (Sign::Program("mariadbd"), "mariadb-server"),
@@ -24,6 +24,14 @@ const NEEDS: [(Sign, &str); 16] = [
     (Sign::Program("node"), "nodejs"),
     (Sign::Program("npm"), "npm"),
     (Sign::PythonModule("ensurepip"), "python3-venv"),
+    // What a package is looked at with, once it is installed.
+    (Sign::Program("man"), "man-db"),
+    (Sign::Program("zsh"), "zsh"),
+    (Sign::Program("fish"), "fish"),
+    // The dashboard is tested in it.
+    (Sign::Program("chromium"), "chromium"),
+    // And `top` in a terminal.
+    (Sign::Program("tmux"), "tmux"),
 ];
 
 enum Sign {

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::links::Links;
 use crate::shell;
 
 /// Words for which we have a better one, in public names.
@@ -19,7 +20,7 @@ const LEFTOVERS: [(&str, &str); 5] = [("TO", "DO"), ("FIX", "ME"), ("db", "g!(")
 
 /// Fails with every finding.
 pub(crate) fn check() -> Result<(), String> {
-    let mut findings = Vec::new();
+    let (mut findings, mut links) = (Vec::new(), Links::default());
     let files = tracked()?;
     for path in files.iter().filter(|path| has_ending(path, &["rs", "md", "toml", "sh", "sql", "lua"])) {
         let text = fs::read_to_string(path).unwrap_or_default();
@@ -28,7 +29,7 @@ pub(crate) fn check() -> Result<(), String> {
             banned(path, &text, &mut findings);
         }
         if has_ending(path, &["md"]) {
-            dead_links(path, &text, &mut findings);
+            findings.extend(links.findings(path, &text).iter().map(|finding| format!("{}: {finding}", shown(path))));
         }
     }
     back_ends(&mut findings);
@@ -63,17 +64,6 @@ fn banned(path: &Path, text: &str, findings: &mut Vec<String>) {
     for (word, reason) in BANNED {
         if text.contains(word) {
             findings.push(format!("{}: `{word}`: {reason}", shown(path)));
-        }
-    }
-}
-
-/// Links to files of this repository.
-fn dead_links(path: &Path, text: &str, findings: &mut Vec<String>) {
-    for rest in text.split("](").skip(1) {
-        let target = rest.split([')', '#', ' ']).next().unwrap_or_default();
-        let local = !target.is_empty() && !target.contains("://") && !target.contains("::");
-        if local && !path.parent().is_some_and(|folder| folder.join(target).exists()) {
-            findings.push(format!("{}: the link to {target} leads nowhere", shown(path)));
         }
     }
 }
