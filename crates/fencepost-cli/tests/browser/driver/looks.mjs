@@ -14,7 +14,7 @@ await service.waitFor('billing/invoice-1185', { label: 'billing-api-2c41' });
 await service.waitFor('billing/invoice-1185', { label: 'refund-job' });
 for (const label of ['report-1', 'report-2', 'report-3']) await service.take('catalog/prices', { label, mode: 'shared' });
 await service.post('elections/scheduler/campaign', { ttl_ms: 60000, label: 'scheduler-a', payload: 'http://10.0.3.17:8080' });
-await service.post('elections/indexer/campaign', { ttl_ms: 120000, label: 'indexer-2', payload: 'shards 0 to 63' });
+await service.post('elections/indexer/campaign', { ttl_ms: 600000, label: 'indexer-2', payload: 'shards 0 to 63' });
 await service.post('semaphores/api-slots/try', { permits: 4, take: 3, ttl_ms: 60000, label: 'gateway' });
 const IMPORT = 'catalog/import';
 for (let number = 0; number < 16; number += 1) {

@@ -7,7 +7,7 @@ const service = await Service.start();
 const page = await look(service, {}, /status of 50\d/);
 await live(page);
 await page.keyboard.press('3');
-assert(await service.take('orders/1', {}).then(() => false, (error) => error.message.includes('quarantined')), 'nobody has a lock yet');
+assert(await service.take('orders/1', { ttl_ms: 60000 }).then(() => false, (error) => error.message.includes('quarantined')), 'nobody has a lock yet');
 await until('that is seen', async () => (await page.locator('.pill[data-state=late]').allInnerTexts()).filter((text) => text.startsWith('quarantined for')).length >= 3);
 await picture(page, 'quorum-quarantined');
 await command('init', '--store', STORE);
@@ -17,7 +17,7 @@ await until('the locks', async () => (await rows(page)).length === 12);
 await page.keyboard.press('3');
 await until('five vote', async () => {
   // Three are enough for a lock, so a node may be heard only now and then.
-  await service.release(await service.take('voting', {}));
+  await service.release(await service.take('voting', { ttl_ms: 60000 }));
   return (await page.locator('.pill[data-state=well]').count()) === 5;
 });
 await picture(page, 'quorum-well');
