@@ -1,6 +1,7 @@
 //! Requests, and which replica they go to.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use fencepost_core::Invalid;
@@ -22,6 +23,10 @@ use crate::wire::Problem;
 
 /// The largest answer: a page of locks, or a record.
 const ANSWER_MAX: usize = 16 * 1024 * 1024;
+/// A service closes a connection that nobody used for 10 s. A request into one that is about to close is lost.
+const IDLE_MAX: Duration = Duration::from_secs(5);
+/// What a replica says that cannot help, while another may: it ends, or does not reach the store.
+pub(crate) const NOT_HERE: [&str; 3] = ["shutting_down", "unreachable", "too_slow"];
 
 pub(crate) struct Client {
     http: legacy::Client<Connector, Full<Bytes>>,
@@ -73,7 +78,7 @@ impl Client {
     pub(crate) fn new(settings: Settings) -> Result<Self, Invalid> {
         let tls = Tls::of(&settings)?;
         let scheme = if settings.tls { "https" } else { "http" };
-        let http = legacy::Client::builder(TokioExecutor::new()).build(Connector { tls });
+        let http = legacy::Client::builder(TokioExecutor::new()).pool_idle_timeout(IDLE_MAX).build(Connector { tls });
         let api_key = settings.api_key.map(|key| {
             let refuse = |_| Invalid::new("api_key_file", "(hidden)", "it has a line of visible ASCII characters");
             let mut value = HeaderValue::try_from(format!("Bearer {key}")).map_err(refuse)?;
@@ -90,7 +95,7 @@ impl Client {
 
     /// Asks, and reads the whole answer.
     pub(crate) async fn ask<T: DeserializeOwned>(&self, call: Call, by: Instant) -> Result<Answered<T>, Trouble> {
-        let (status, bytes) = timeout_at(by, self.whole(&call)).await.map_err(|_| trouble::too_slow())??;
+        let (status, bytes) = self.whole(&call, by).await?;
         if !status.is_success() {
             return Ok(Err((status, serde_json::from_slice(&bytes).unwrap_or_default())));
         }
@@ -100,50 +105,73 @@ impl Client {
         }
     }
 
-    async fn whole(&self, call: &Call) -> Result<(StatusCode, Bytes), Trouble> {
+    /// One replica after another, until one has answered. What may have run is sent again only if that does no harm: under
+    /// the same owner it is the same claim.
+    async fn whole(&self, call: &Call, by: Instant) -> Result<(StatusCode, Bytes), Trouble> {
         let mut left = self.replicas.len();
         loop {
+            let read = async |response: Response<Incoming>| {
+                let status = response.status();
+                let body = Limited::new(response.into_body(), ANSWER_MAX).collect().await;
+                let body = body.map_err(|error| trouble::unreachable(format!("the answer broke off: {error}")))?;
+                Ok((status, body.to_bytes()))
+            };
+            let tried = self.try_at_one(call, (by, left), read).await;
             left -= 1;
-            let (replica, response) = self.open(call).await?;
-            let status = response.status();
-            let body = Limited::new(response.into_body(), ANSWER_MAX).collect().await;
-            match body {
-                // It is about to end, and has done nothing.
-                Ok(body) if status == StatusCode::SERVICE_UNAVAILABLE && left > 0 => {
-                    let bytes = body.to_bytes();
-                    let problem: Problem = serde_json::from_slice(&bytes).unwrap_or_default();
-                    if problem.code != "shutting_down" {
+            match tried {
+                Ok((replica, (status, bytes))) => {
+                    let answered = status != StatusCode::SERVICE_UNAVAILABLE || left == 0 || {
+                        let problem: Problem = serde_json::from_slice(&bytes).unwrap_or_default();
+                        let is_over = problem.code == "shutting_down";
+                        !NOT_HERE.contains(&problem.code.as_str()) || !(call.repeats || is_over)
+                    };
+                    if answered {
                         return Ok((status, bytes));
                     }
                     self.leave(replica);
                 }
-                Ok(body) => return Ok((status, body.to_bytes())),
-                Err(_) if call.repeats && left > 0 => self.leave(replica),
-                Err(error) => return Err(trouble::unreachable(format!("the answer broke off: {error}"))),
+                Err((trouble, is_safe)) if left == 0 || !is_safe => return Err(trouble),
+                Err(_) => {}
             }
         }
     }
 
-    /// Asks one replica after another, until one begins to answer. What may have run is sent again only if that does no
-    /// harm: under the same owner it is the same claim.
-    pub(crate) async fn open(&self, call: &Call) -> Result<(usize, Response<Incoming>), Trouble> {
-        let mut last = None;
-        for _ in 0..self.replicas.len() {
-            let replica = self.current.load(Ordering::SeqCst);
-            match self.http.request(self.request(call, &self.replicas[replica])?).await {
-                Ok(response) => return Ok((replica, response)),
-                Err(error) => {
-                    self.leave(replica);
-                    let is_safe = call.repeats || error.is_connect();
-                    let what = format!("{}: {}", self.replicas[replica], chain(&error));
-                    last = Some(trouble::unreachable(what));
-                    if !is_safe {
-                        break;
-                    }
-                }
+    /// The same, until one begins to answer.
+    pub(crate) async fn open(&self, call: &Call, by: Instant) -> Result<(usize, Response<Incoming>), Trouble> {
+        for left in (1..=self.replicas.len()).rev() {
+            match self.try_at_one(call, (by, left), async |response| Ok(response)).await {
+                Ok(opened) => return Ok(opened),
+                Err((trouble, is_safe)) if left == 1 || !is_safe => return Err(trouble),
+                Err(_) => {}
             }
         }
-        Err(last.unwrap_or_else(|| trouble::unreachable("no replica is known")))
+        Err(trouble::unreachable("no replica is known"))
+    }
+
+    /// Asks one replica, which has its share of the time, so that one that hangs leaves some for the others; and leaves it if
+    /// it does not answer. The trouble, and whether another may be asked.
+    async fn try_at_one<T>(
+        &self,
+        call: &Call,
+        (by, left): (Instant, usize),
+        read: impl AsyncFnOnce(Response<Incoming>) -> Result<T, Trouble>,
+    ) -> Result<(usize, T), (Trouble, bool)> {
+        let replica = self.current.load(Ordering::SeqCst);
+        let share = by.saturating_duration_since(Instant::now()) / u32::try_from(left).unwrap_or(u32::MAX);
+        let asked = async {
+            let request = self.request(call, &self.replicas[replica]).map_err(|trouble| (trouble, false))?;
+            let response = self.http.request(request).await.map_err(|error| {
+                let what = format!("{}: {}", self.replicas[replica], chain(&error));
+                (trouble::unreachable(what), call.repeats || error.is_connect())
+            })?;
+            read(response).await.map_err(|trouble| (trouble, call.repeats))
+        };
+        let asked = timeout_at(Instant::now() + share, asked).await;
+        let answer = asked.unwrap_or_else(|_| Err((trouble::too_slow(), call.repeats)));
+        if answer.is_err() {
+            self.leave(replica);
+        }
+        Ok((replica, answer?))
     }
 
     /// From now on another replica is asked first.

@@ -12,7 +12,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
-use crate::client::{Answered, Call, Client, encoded};
+use crate::client::{Answered, Call, Client, NOT_HERE, encoded};
 use crate::lines::{Began, Known, Lines, began};
 use crate::stream::Events;
 use crate::wire::{self, Problem, Wanted};
@@ -116,7 +116,7 @@ impl Desk {
         let wanted = Wanted::of(claim, self.wait);
         let call = Call::post(acquiring(claim, &wanted, "/acquire"), &wanted).streaming();
         let opened = async {
-            let (replica, response) = self.client.open(&call).await?;
+            let (replica, response) = self.client.open(&call, by).await?;
             let status = response.status();
             if !status.is_success() {
                 let body = http_body_util::BodyExt::collect(response.into_body()).await;
@@ -124,10 +124,11 @@ impl Desk {
                 return Ok((replica, Err((status, serde_json::from_slice(&bytes).unwrap_or_default()))));
             }
             let mut events = Events::new(response.into_body());
-            let said = events.next().await;
-            if said.is_none() {
+            let said = timeout_at(by, events.next()).await;
+            if !matches!(said, Ok(Some(_))) {
                 self.client.leave(replica);
             }
+            let said = said.map_err(|_| trouble::too_slow())?;
             let said = said.ok_or_else(|| trouble::unreachable("the answer broke off"))?;
             Ok::<_, Trouble>((replica, Ok((began(&said)?, events))))
         };
@@ -139,7 +140,7 @@ impl Desk {
                 Ok(self.lines.keep(claim, waiting, events, (attempt, sent), from, &self.clock))
             }
             Ok((Began::Refused(status, problem), _)) | Err((status, problem)) => {
-                if problem.code == "shutting_down" {
+                if NOT_HERE.contains(&problem.code.as_str()) {
                     self.client.leave(replica);
                 }
                 refused(status, problem)

@@ -94,6 +94,11 @@ impl AuditLog {
         }
     }
 
+    /// Whether one more line may be written of what anybody can bring about: as many as of denials.
+    pub(crate) fn takes_hearsay(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).takes_hearsay()
+    }
+
     /// Writes a line. What cannot be written is logged, and counted in the next line. Answers whether it is written.
     pub(crate) fn write(&self, entry: Entry) -> bool {
         // Under the lock: lines stand in the order of their times.
@@ -102,9 +107,14 @@ impl AuditLog {
 }
 
 impl Writer {
+    fn takes_hearsay(&mut self) -> bool {
+        let taken = self.denials.take(DENIALS, Instant::now()).is_ok();
+        self.missed += u64::from(!taken);
+        taken
+    }
+
     fn write(&mut self, mut entry: Entry) -> bool {
-        if entry.act == Act::Denied && self.denials.take(DENIALS, Instant::now()).is_err() {
-            self.missed += 1;
+        if entry.act == Act::Denied && !self.takes_hearsay() {
             return false;
         }
         (entry.boot_ns, entry.at) = (boot_ns(), humantime::format_rfc3339_micros(SystemTime::now()).to_string());

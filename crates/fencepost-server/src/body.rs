@@ -57,6 +57,10 @@ async fn read<T: DeserializeOwned>(request: Request, app: &App, limit: usize) ->
 }
 
 fn parsed<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    // Serde takes an array for an object, with its fields in the order in which we wrote them down.
+    if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
+        return Err(Invalid::new("body", "(hidden)", "send a JSON object").into());
+    }
     // What was sent may have a secret in it: only the place is told.
     serde_json::from_slice(bytes).map_err(|error| {
         let cure = format!("the body does not fit: {}", without_quotes(&error.to_string()));

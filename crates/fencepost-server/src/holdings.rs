@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use fencepost_core::store::{LockName, Owner};
 
+/// Between two looks for leases that are over, for a principal at its limit.
+const SWEEPS_APART: Duration = Duration::from_secs(1);
 /// Below that many nobody looks for leases that are over.
 const SWEEP_MIN: usize = 1024;
 
@@ -15,6 +17,7 @@ struct Held {
     since: Instant,
     renewed: Instant,
     ttl: Duration,
+    token: Box<str>,
 }
 
 impl Held {
@@ -30,27 +33,37 @@ pub(crate) struct Holdings {
     held: HashMap<(LockName, Owner), Held>,
     counts: HashMap<Arc<str>, usize>,
     sweep_at: usize,
+    swept: Option<Instant>,
 }
 
 impl Holdings {
     /// How many leases this principal has.
     pub(crate) fn count(&mut self, principal: &str, limit: usize, now: Instant) -> usize {
         let counted = self.counts.get(principal).copied().unwrap_or_default();
-        if counted < limit {
+        // Whoever is at its limit asks again and again, and must not make all others wait.
+        if counted < limit || self.swept.is_some_and(|swept| now.saturating_duration_since(swept) < SWEEPS_APART) {
             return counted;
         }
         self.sweep(now);
         self.counts.get(principal).copied().unwrap_or_default()
     }
 
-    pub(crate) fn granted(&mut self, principal: &str, name: LockName, owner: Owner, ttl: Duration, now: Instant) {
+    /// `token`: as it is written.
+    pub(crate) fn granted(
+        &mut self,
+        principal: &str,
+        (name, owner): (LockName, Owner),
+        token: &str,
+        ttl: Duration,
+        now: Instant,
+    ) {
         if self.held.len() >= self.sweep_at.max(SWEEP_MIN) {
             self.sweep(now);
             self.sweep_at = 2 * self.held.len();
         }
         let known = self.counts.get_key_value(principal).map(|(name, _)| name.clone());
         let principal = known.unwrap_or_else(|| principal.into());
-        let held = Held { principal: principal.clone(), since: now, renewed: now, ttl };
+        let held = Held { principal: principal.clone(), since: now, renewed: now, ttl, token: token.into() };
         if let Some(before) = self.held.insert((name, owner), held) {
             self.uncount(&before.principal);
         }
@@ -65,11 +78,11 @@ impl Holdings {
         Some(since)
     }
 
-    /// How long it was held; `None`: it was granted elsewhere.
-    pub(crate) fn ended(&mut self, name: &LockName, owner: Owner, now: Instant) -> Option<Duration> {
+    /// How long it was held, and its token; `None`: it was granted elsewhere.
+    pub(crate) fn ended(&mut self, name: &LockName, owner: Owner, now: Instant) -> Option<(Duration, Box<str>)> {
         let held = self.held.remove(&(name.clone(), owner))?;
         self.uncount(&held.principal);
-        Some(now.saturating_duration_since(held.since))
+        Some((now.saturating_duration_since(held.since), held.token))
     }
 
     fn uncount(&mut self, principal: &Arc<str>) {
@@ -82,6 +95,7 @@ impl Holdings {
     }
 
     fn sweep(&mut self, now: Instant) {
+        self.swept = Some(now);
         self.held.retain(|_, held| !held.is_over(now));
         self.counts.clear();
         for held in self.held.values() {
@@ -103,10 +117,10 @@ mod tests {
         let (mut holdings, start) = (Holdings::default(), Instant::now());
         let owner = Owner::random().expect("random");
         let (second, third) = (Duration::from_secs(1), start + Duration::from_secs(3));
-        holdings.granted("a", name(1), owner, second, start);
-        holdings.granted("a", name(1), owner, second, start);
-        holdings.granted("a", name(2), owner, 9 * second, start);
-        holdings.granted("b", name(3), owner, 9 * second, start);
+        holdings.granted("a", (name(1), owner), "1", second, start);
+        holdings.granted("a", (name(1), owner), "1", second, start);
+        holdings.granted("a", (name(2), owner), "2", 9 * second, start);
+        holdings.granted("b", (name(3), owner), "3", 9 * second, start);
         assert_eq!(
             (holdings.count("a", 2, start), holdings.count("b", 2, start), holdings.count("c", 0, start)),
             (2, 1, 0)
@@ -114,7 +128,7 @@ mod tests {
         assert_eq!(holdings.count("a", 2, third), 1, "one is over");
         assert_eq!(holdings.renewed(&name(1), owner, second, third), None);
         assert_eq!(holdings.renewed(&name(2), owner, second, third), Some(3 * second));
-        assert_eq!(holdings.ended(&name(2), owner, third + second), Some(4 * second));
+        assert_eq!(holdings.ended(&name(2), owner, third + second), Some((4 * second, "2".into())));
         assert_eq!(holdings.ended(&name(2), owner, third), None);
         assert_eq!((holdings.count("a", 0, third), holdings.count("b", 0, third)), (0, 1));
     }
@@ -125,7 +139,7 @@ mod tests {
         let owner = Owner::random().expect("random");
         for number in 0..100_000u32 {
             let now = start + Duration::from_millis(number.into());
-            holdings.granted("a", name(number as usize), owner, Duration::from_millis(500), now);
+            holdings.granted("a", (name(number as usize), owner), "1", Duration::from_millis(500), now);
             assert!(holdings.held.len() <= 2 * SWEEP_MIN);
         }
     }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use fencepost_core::store::{LockName, Owner};
-use fencepost_core::{FencingToken, Invalid, Lease, LossReason, ReleaseOutcome, SharedToken, Single, StoreError};
+use fencepost_core::store::{LockName, OnBehalf, Owner};
+use fencepost_core::{FencingToken, Invalid, Lease, Lock, LossReason, ReleaseOutcome, SharedToken, Single, StoreError};
 use futures_util::future::join_all;
 
 use crate::access::Caller;
@@ -28,8 +28,6 @@ pub(crate) struct Returned {
     mode: Mode,
     renewed: bool,
     max_hold: Option<Duration>,
-    /// Else it is that of whoever holds the lock.
-    token_was_sent: bool,
 }
 
 impl Returned {
@@ -43,26 +41,28 @@ impl Returned {
                 let mode = lease.mode.unwrap_or(if digits.is_some() { Mode::Shared } else { Mode::Exclusive });
                 (read_granted("token", digits.unwrap_or(token))?, mode)
             }
-            None => Self::find(app, &name, lease.mode).await?,
+            None => {
+                let (token, mode) = Self::find(app, &name, owner, ttl).await?;
+                (token, lease.mode.unwrap_or(mode))
+            }
         };
-        let renewed = lease.renewed.unwrap_or(true);
-        let (max_hold, token_was_sent) = (lease.max_hold_ms.map(Duration::from_millis), lease.token.is_some());
-        Ok(Self { caller, name, owner, token, ttl, delay, mode, renewed, max_hold, token_was_sent })
+        let (renewed, max_hold) = (lease.renewed.unwrap_or(true), lease.max_hold_ms.map(Duration::from_millis));
+        Ok(Self { caller, name, owner, token, ttl, delay, mode, renewed, max_hold })
     }
 
-    /// The token by which the store knows the hold. Whether it is this owner's, the store says in the step that follows.
-    async fn find(app: &App, name: &LockName, mode: Option<Mode>) -> Result<(FencingToken, Mode), Problem> {
+    /// The token by which the store knows this owner's hold. A renewal or a release under a token that is only looked up
+    /// could be under somebody else's: it would bring the caller in beside a reader, or make the holder's token stale.
+    async fn find(app: &App, name: &LockName, owner: Owner, ttl: Duration) -> Result<(FencingToken, Mode), Problem> {
         let found = async { Ok(app.locks.inspect(name.as_str()).await?) };
         let state = app.settings.traces.step("inspect", Some(name), found).await?;
-        let holders: Vec<_> = state.holders.iter().filter_map(|holder| Some((holder.token?, holder.shared))).collect();
-        match holders[..] {
-            [] => Err(Problem::not_held(None)),
-            [(token, shared)] => Ok((token, mode.unwrap_or(if shared { Mode::Shared } else { Mode::Exclusive }))),
-            _ => {
-                let cure = "several readers hold it: send the token that was granted";
-                Err(Invalid::new("token", "", cure).into())
-            }
-        }
+        let held: Vec<FencingToken> = state.holders.iter().filter_map(|holder| holder.token).collect();
+        let lock = app.locks.lock(name.as_str());
+        let (mode, token) = match state.holders.first() {
+            None => return Err(Problem::not_held(None)),
+            Some(holder) if holder.shared => (Mode::Shared, proven_token(app, lock.shared(), owner, ttl, &held).await?),
+            Some(_) => (Mode::Exclusive, proven_token(app, lock, owner, ttl, &held).await?),
+        };
+        Ok((token.ok_or_else(|| Problem::not_held(None))?, mode))
     }
 
     /// Exclusive ones under one owner, parts of a batch or of a semaphore: each by its name and its token.
@@ -83,8 +83,7 @@ impl Returned {
         let each = parts.map(|part| {
             let (name, token) = part?;
             let (caller, owner, token) = (caller.clone(), part_owner(whole, &name), read_granted(field, token)?);
-            let (mode, renewed, token_was_sent) = (Mode::Exclusive, true, true);
-            Ok(Self { caller, name, owner, token, ttl, delay, mode, renewed, max_hold, token_was_sent })
+            Ok(Self { caller, name, owner, token, ttl, delay, mode: Mode::Exclusive, renewed: true, max_hold })
         });
         each.collect()
     }
@@ -113,7 +112,7 @@ impl Returned {
         match &renewed {
             // It is held still, and will be given back.
             Err(problem) if problem.is_hold_limit() => {}
-            _ => app.witness.renewed(&self.hold(), asked_ns, renewed.as_ref().err(), self.token_was_sent),
+            _ => app.witness.renewed(&self.hold(), asked_ns, renewed.as_ref().err()),
         }
         renewed
     }
@@ -176,7 +175,16 @@ pub(crate) async fn renew(
     name: LockName,
     lease: &wire::Lease,
 ) -> Result<wire::Renewed, Problem> {
-    Returned::read(app, caller, name, lease).await?.renew(app).await
+    let (asked_ns, who, of) = (boot_ns(), caller.clone(), name.clone());
+    match Returned::read(app, caller, name, lease).await {
+        Ok(lease) => lease.renew(app).await,
+        Err(problem) => {
+            if problem.is_not_held() {
+                app.witness.lost(&who, &of, read_owner(&lease.owner)?, None, asked_ns);
+            }
+            Err(problem)
+        }
+    }
 }
 
 /// Ends a lease.
@@ -210,6 +218,28 @@ pub(crate) async fn release_all(app: &App, leases: &[Returned]) -> Result<wire::
         whole = if index == 0 { released } else { whole.and(released) };
     }
     whole
+}
+
+/// The token of this owner's hold, if it is one of these. The same claim once more is answered with the hold that it has;
+/// what it is granted otherwise is given back.
+async fn proven_token<G: Single>(
+    app: &App,
+    lock: Lock<G>,
+    owner: Owner,
+    ttl: Duration,
+    held: &[FencingToken],
+) -> Result<Option<FencingToken>, Problem> {
+    // Given up half-way, it must not release what the owner may have.
+    let behalf = OnBehalf::default().owner(move |_| owner).repeats();
+    let lock = lock.ttl(ttl).manual_renewal().on_behalf(behalf);
+    let proven = async { Ok(lock.try_acquire().await?) };
+    let Some(guard) = app.settings.traces.step("acquire", None, proven).await? else { return Ok(None) };
+    let lease = guard.leak();
+    if held.contains(&lease.token()) {
+        return Ok(Some(lease.token()));
+    }
+    let _ = app.locks.release_lease(&lease).await;
+    Ok(None)
 }
 
 /// Whether whoever sent a lease back to finish its work still has it: for how long at least. `None`: the same was finished

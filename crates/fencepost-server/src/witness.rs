@@ -61,16 +61,20 @@ pub(crate) struct Hold<'a> {
 
 impl Hold<'_> {
     fn entry(&self, act: Act, asked_ns: u64) -> Entry {
-        let mut claim = format!("{:x}", Sha256::digest(self.owner.expose()));
-        claim.truncate(CLAIM_DIGITS);
-        Entry {
-            principal: Some(self.caller.name().to_string()),
-            lock: Some(self.name.as_str().to_owned()),
-            claim: Some(claim),
-            token: Some(self.token.clone()),
-            asked_ns: Some(asked_ns),
-            ..Entry::new(act)
-        }
+        entry(act, self.caller, self.name, self.owner, Some(self.token.clone()), asked_ns)
+    }
+}
+
+fn entry(act: Act, caller: &Caller, name: &LockName, owner: Owner, token: Option<String>, asked_ns: u64) -> Entry {
+    let mut claim = format!("{:x}", Sha256::digest(owner.expose()));
+    claim.truncate(CLAIM_DIGITS);
+    Entry {
+        principal: Some(caller.name().to_string()),
+        lock: Some(name.as_str().to_owned()),
+        claim: Some(claim),
+        token,
+        asked_ns: Some(asked_ns),
+        ..Entry::new(act)
     }
 }
 
@@ -131,15 +135,16 @@ impl Witness {
 
     pub(crate) fn granted(&self, hold: &Hold<'_>, seat: &Seat, label: &str) {
         self.history.granted(hold.name.as_str(), &hold.token, label, hold.ttl, Instant::now());
-        self.holdings().granted(hold.caller.name(), hold.name.clone(), hold.owner, hold.ttl, Instant::now());
+        let claim = (hold.name.clone(), hold.owner);
+        self.holdings().granted(hold.caller.name(), claim, &hold.token, hold.ttl, Instant::now());
         self.write(|| {
             let ttl_ms = u64::try_from(hold.ttl.as_millis()).ok();
             Entry { ttl_ms, ..hold.entry(Act::Granted, seat.asked_ns) }
         });
     }
 
-    /// A renewal was answered. `known`: its token was sent, and not only looked up; that may be somebody else's.
-    pub(crate) fn renewed(&self, hold: &Hold<'_>, asked_ns: u64, trouble: Option<&Problem>, known: bool) {
+    /// A renewal was answered.
+    pub(crate) fn renewed(&self, hold: &Hold<'_>, asked_ns: u64, trouble: Option<&Problem>) {
         match trouble {
             None => {
                 self.history.renewed(hold.name.as_str(), &hold.token, hold.ttl, Instant::now());
@@ -149,14 +154,7 @@ impl Witness {
                 }
             }
             Some(problem) if problem.is_not_held() => {
-                if known {
-                    self.history.ended(hold.name.as_str(), &hold.token, How::Lost, Instant::now());
-                }
-                self.holdings().ended(hold.name, hold.owner, Instant::now());
-                self.write(|| {
-                    let entry = hold.entry(Act::Lost, asked_ns);
-                    Entry { token: entry.token.filter(|_| known), ..entry }
-                });
+                self.lost(hold.caller, hold.name, hold.owner, Some(hold.token.clone()), asked_ns);
             }
             Some(problem) if problem.is_trouble() => {
                 self.write(|| Entry { why: Some(problem.code().into()), ..hold.entry(Act::RenewalFailed, asked_ns) });
@@ -165,10 +163,25 @@ impl Witness {
         }
     }
 
+    /// Somebody wanted to keep what it does not have. `token`: as it says. Only what was granted here is known to have been
+    /// its own: anybody can show another's token.
+    pub(crate) fn lost(&self, caller: &Caller, name: &LockName, owner: Owner, token: Option<String>, asked_ns: u64) {
+        let ended = self.holdings().ended(name, owner, Instant::now());
+        let token = match ended {
+            Some((_, token)) => {
+                self.history.ended(name.as_str(), &token, How::Lost, Instant::now());
+                Some(token.into())
+            }
+            None if !self.audit.as_ref().is_some_and(|audit| audit.takes_hearsay()) => return,
+            None => token,
+        };
+        self.write(|| entry(Act::Lost, caller, name, owner, token, asked_ns));
+    }
+
     /// A lock was given back. What somebody does not hold, nobody gives back.
     pub(crate) fn released(&self, hold: &Hold<'_>, asked_ns: u64) {
         self.history.ended(hold.name.as_str(), &hold.token, How::Released, Instant::now());
-        if let Some(held) = self.holdings().ended(hold.name, hold.owner, Instant::now()) {
+        if let Some((held, _)) = self.holdings().ended(hold.name, hold.owner, Instant::now()) {
             self.metrics.held_for(held);
         }
         self.write(|| hold.entry(Act::Released, asked_ns));

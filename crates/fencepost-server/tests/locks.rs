@@ -52,6 +52,53 @@ fn the_owner_alone_is_enough_to_renew_and_release() {
 }
 
 #[test]
+fn whoever_lost_a_lock_neither_keeps_it_beside_the_next_nor_makes_their_token_stale() {
+    let service = service();
+    let lost = |mode: &str| {
+        let claim = json!({ "ttl_ms": 200, "mode": mode });
+        let lease = service.post("/v1/locks/a/try", &claim).good();
+        until("it is over", || service.get("/v1/locks/a").good()["holders"] == json!([]));
+        json!({ "owner": lease["owner"] })
+    };
+    let (writer, reader) = (lost("exclusive"), lost("shared"));
+    let holders = || service.get("/v1/locks/a").good()["holders"].as_array().expect("a list").len();
+    let next = service.post("/v1/locks/a/try", &json!({ "mode": "shared" })).good();
+    for mine in [&writer, &reader, &json!({ "owner": owner('7') })] {
+        service.post("/v1/locks/a/renew", mine).problem(409, "not_held");
+        service.post("/v1/locks/a/release", mine).problem(409, "not_held");
+        assert_eq!(holders(), 1, "nobody came in beside the reader");
+    }
+    // Of several readers, each is known by its owner.
+    let second = service.post("/v1/locks/a/try", &json!({ "mode": "shared" })).good();
+    assert_eq!(service.post("/v1/locks/a/renew", &json!({ "owner": next["owner"] })).good()["ttl_ms"], 30_000);
+    service.post("/v1/locks/a/release", &json!({ "owner": next["owner"] })).good();
+    service.post("/v1/locks/a/release", &json!({ "owner": second["owner"] })).good();
+
+    let next = service.post("/v1/locks/a/try", &json!({})).good();
+    for mine in [&writer, &reader] {
+        service.post("/v1/locks/a/renew", mine).problem(409, "not_held");
+        service.post("/v1/locks/a/release", mine).problem(409, "not_held");
+    }
+    let token = next["token"].as_str().expect("text");
+    assert_eq!(service.get(&format!("/v1/locks/a/tokens/{token}")).good()["current"], token);
+    service.post("/v1/locks/a/release", &next).good();
+}
+
+#[test]
+fn an_array_is_no_object() {
+    let service = service();
+    for path in ["try", "renew", "release", "force-release", "ask"] {
+        service.post(&format!("/v1/locks/a/{path}"), &json!([])).problem(400, "invalid");
+    }
+    let claim = json!({ "permits": 2, "take": 1 });
+    let lease = service.post("/v1/semaphores/s/try", &claim).good();
+    let permit = &lease["permits"][0];
+    let rows = json!({ "owner": lease["owner"], "permits": [[permit["slot"], permit["token"]]] });
+    service.post("/v1/semaphores/s/release", &rows).problem(400, "invalid");
+    service.post("/v1/semaphores/s/release", &json!({ "owner": lease["owner"], "permits": [permit] })).good();
+}
+
+#[test]
 fn an_older_token_is_stale() {
     let service = service();
     let first = service.post("/v1/locks/a/try", &json!({})).good();
@@ -185,8 +232,7 @@ fn readers_hold_together_and_a_writer_becomes_a_reader_by_renewing() {
     let reader = service.post("/v1/locks/a/try", &json!({ "mode": "shared" })).good();
     assert!(reader["token"].as_str().expect("text").starts_with('r'), "{reader}");
     service.post("/v1/locks/a/try", &json!({})).problem(423, "held");
-    // Which of the two is meant, the owner alone does not say.
-    service.post("/v1/locks/a/renew", &json!({ "owner": reader["owner"] })).problem(400, "invalid");
+    service.post("/v1/locks/a/renew", &json!({ "owner": reader["owner"] })).good();
     service.post("/v1/locks/a/renew", &reader).good();
     for lease in [&reader, &writer] {
         service.post("/v1/locks/a/release", lease).good();

@@ -13,6 +13,10 @@ impl Service {
         self.0.as_ref().expect("it runs").pid()
     }
 
+    pub(crate) fn signal(&self, signal: Signal) {
+        self.0.as_ref().expect("it runs").signal(signal);
+    }
+
     /// Ends it in this way.
     pub(crate) fn end(mut self, signal: Signal) -> Done {
         let running = self.0.take().expect("it is ended once");
@@ -102,6 +106,34 @@ fn whoever_waits_at_a_replica_that_is_killed_goes_on_at_the_other() {
     assert_eq!(waiter.line().trim(), "held");
     waiter.let_go().with_code(0);
     two.end(Signal::SIGTERM).with_code(0);
+}
+
+#[test]
+fn a_replica_that_hangs_costs_no_lock_where_there_is_another() {
+    let (place, redis) = (Place::new(), fencepost_testkit::redis::Redis::new().start());
+    let store = format!("redis://{}", redis.address());
+    let ((one, first), (_two, second)) =
+        (serve_store(&place, &store, "127.0.0.1:0"), serve_store(&place, &store, "127.0.0.1:0"));
+    let both = format!("fencepost+http://{first},{second}");
+    let hold = [&["--store", &both, "run", "--ttl", "9s", "x", "--"], &HOLD[..]].concat();
+    let holder = place.fencepost(hold).start_until_it_says("held");
+    one.signal(Signal::SIGSTOP);
+
+    let left = || {
+        let shown = place.fencepost(["--store", &store, "--json", "show", "x"]).end().with_code(0).stdout;
+        let state: serde_json::Value = serde_json::from_str(&shown).expect("JSON");
+        state["holders"][0]["expires_in_ms"].as_u64().expect("it is held")
+    };
+    let mut least = left();
+    fencepost_testkit::wait::until("it is renewed at the other", || {
+        let now = left();
+        least = least.min(now);
+        now > least + 1000
+    });
+    // Whoever comes now meets the one that hangs first.
+    place.fencepost(["--store", &both, "run", "-n", "y", "--", "true"]).end().with_code(0);
+    holder.let_go().with_code(0);
+    one.signal(Signal::SIGCONT);
 }
 
 #[test]

@@ -223,11 +223,25 @@ lease! {
 
 /// One permit.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, try_from = "serde_json::Map<String, serde_json::Value>")]
 pub(crate) struct Permit {
     pub(crate) slot: u32,
     #[schema(pattern = "^[0-9]+$")]
     pub(crate) token: String,
+}
+
+/// By way of an object, so that an array is not taken for one.
+impl TryFrom<serde_json::Map<String, serde_json::Value>> for Permit {
+    type Error = &'static str;
+
+    fn try_from(mut fields: serde_json::Map<String, serde_json::Value>) -> Result<Self, Self::Error> {
+        let slot = fields.remove("slot").as_ref().and_then(serde_json::Value::as_u64);
+        let slot = slot.and_then(|slot| u32::try_from(slot).ok()).ok_or("a permit has a `slot`, a number")?;
+        let Some(serde_json::Value::String(token)) = fields.remove("token") else {
+            return Err("a permit has a `token`, digits as text");
+        };
+        if fields.is_empty() { Ok(Self { slot, token }) } else { Err("a permit has `slot` and `token` only") }
+    }
 }
 
 /// Leases of several locks under one owner.
