@@ -24,6 +24,8 @@ pub enum Act {
     Granted,
     /// A renewal got no answer from the store.
     RenewalFailed,
+    /// A writer reads on, beside others.
+    Downgraded,
     /// A holder was told that it holds no more.
     Lost,
     /// A holder gave a lock back.

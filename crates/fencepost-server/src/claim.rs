@@ -223,9 +223,10 @@ impl<G: Single> Pursuit<G> {
         });
         let lock = lock.on_behalf(behalf);
         let traces = &app.settings.traces;
+        let acquired = async { lock.acquire().await.map_err(|error| Problem::not_acquired(error, &caller)) };
         let guard = tokio::select! {
             biased;
-            guard = traces.step("acquire", Some(&name), async { Ok(lock.acquire().await?) }) => guard?,
+            guard = traces.step("acquire", Some(&name), acquired) => guard?,
             () = repeated => return Err(Problem::superseded()),
             () = app.drained(), if waits => return Err(Problem::shutting_down()),
         };
@@ -260,9 +261,10 @@ pub(crate) async fn together<G: Grant, T>(
     let lock = lock.on_behalf(OnBehalf::default().owner(move |name| part_owner(owner, name)));
     let seat = app.witness.admit(caller, names, count, waits)?;
     let only = if let [name] = names { Some(name) } else { None };
+    let acquired = async { lock.acquire().await.map_err(|error| Problem::not_acquired(error, caller)) };
     let guard = tokio::select! {
         biased;
-        guard = app.settings.traces.step("acquire", only, async { Ok(lock.acquire().await?) }) => guard?,
+        guard = app.settings.traces.step("acquire", only, acquired) => guard?,
         () = app.drained(), if waits => return Err(Problem::shutting_down()),
     };
     whole(app, &guard, &lock).await?;

@@ -14,6 +14,8 @@ use crate::wire::{self, ms};
 
 /// How many events are kept.
 const KEPT: usize = 4096;
+/// How many of them wait for one who reads slowly.
+const AT_A_TIME: usize = 64;
 
 /// Events are collected only while somebody listens. Until then they stay in the library's feed, which keeps as many and
 /// counts what it forgets: whoever asks for a lock does not wait for a task that nobody needs.
@@ -149,7 +151,8 @@ impl Ring {
             _ => None,
         });
         let last_vote = last.map(|(_, vote)| vote.to_string());
-        wire::Node { node, latency_ms, vote, last_vote, quarantined_ms: quarantined.map(ms) }
+        let is_away = matches!(asked.vote, Vote::Failed(_) | Vote::Unheard);
+        wire::Node { node, latency_ms, vote, last_vote, quarantined_ms: quarantined.map(ms), is_away }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -170,12 +173,13 @@ impl Ring {
         number.filter(|number| *number <= newest).map_or((newest, true), |number| (number, false))
     }
 
-    /// What came after that number, and how many of it are forgotten.
+    /// What came after that number, a few at a time, and how many of it are forgotten.
     pub(crate) fn after(&self, number: u64) -> (Vec<Kept>, u64) {
         let state = self.state();
         let first = state.kept.front().map_or(state.last + 1, |kept| kept.number);
         let missed = first.saturating_sub(number + 1);
-        (state.kept.iter().filter(|kept| kept.number > number).cloned().collect(), missed)
+        let first = state.kept.partition_point(|kept| kept.number <= number);
+        (state.kept.range(first..).take(AT_A_TIME).cloned().collect(), missed)
     }
 
     /// Resolves when there is something after that number.

@@ -70,12 +70,22 @@ impl Holdings {
         *self.counts.entry(principal).or_default() += 1;
     }
 
-    /// How long after the last grant or renewal this one came; `None`: that was elsewhere.
-    pub(crate) fn renewed(&mut self, name: &LockName, owner: Owner, ttl: Duration, now: Instant) -> Option<Duration> {
-        let held = self.held.get_mut(&(name.clone(), owner))?;
-        let since = now.saturating_duration_since(held.renewed);
+    /// How long after the last grant or renewal this one came, and whether its token is written as before; `None`: that was
+    /// elsewhere.
+    pub(crate) fn renewed(
+        &mut self,
+        claim: &(LockName, Owner),
+        token: &str,
+        ttl: Duration,
+        now: Instant,
+    ) -> Option<(Duration, bool)> {
+        let held = self.held.get_mut(claim)?;
+        let (since, same) = (now.saturating_duration_since(held.renewed), &*held.token == token);
         (held.renewed, held.ttl) = (now, ttl);
-        Some(since)
+        if !same {
+            held.token = token.into();
+        }
+        Some((since, same))
     }
 
     /// How long it was held, and its token; `None`: it was granted elsewhere.
@@ -126,9 +136,10 @@ mod tests {
             (2, 1, 0)
         );
         assert_eq!(holdings.count("a", 2, third), 1, "one is over");
-        assert_eq!(holdings.renewed(&name(1), owner, second, third), None);
-        assert_eq!(holdings.renewed(&name(2), owner, second, third), Some(3 * second));
-        assert_eq!(holdings.ended(&name(2), owner, third + second), Some((4 * second, "2".into())));
+        assert_eq!(holdings.renewed(&(name(1), owner), "1", second, third), None);
+        assert_eq!(holdings.renewed(&(name(2), owner), "2", second, third), Some((3 * second, true)));
+        assert_eq!(holdings.renewed(&(name(2), owner), "r2", second, third), Some((Duration::ZERO, false)));
+        assert_eq!(holdings.ended(&name(2), owner, third + second), Some((4 * second, "r2".into())));
         assert_eq!(holdings.ended(&name(2), owner, third), None);
         assert_eq!((holdings.count("a", 0, third), holdings.count("b", 0, third)), (0, 1));
     }

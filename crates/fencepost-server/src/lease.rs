@@ -26,6 +26,8 @@ pub(crate) struct Returned {
     ttl: Duration,
     delay: Duration,
     mode: Mode,
+    /// It was granted for writing, and is to be for reading from now on.
+    downgrades: bool,
     renewed: bool,
     max_hold: Option<Duration>,
 }
@@ -35,19 +37,18 @@ impl Returned {
         let owner = read_owner(&lease.owner)?;
         let limits = &app.settings.limits;
         let (ttl, delay) = limits.lease(&app.locks.guarantees(), lease.ttl_ms, lease.lock_delay_ms)?;
-        let (token, mode) = match &lease.token {
+        let (token, was) = match &lease.token {
             Some(token) => {
                 let digits = token.strip_prefix('r');
-                let mode = lease.mode.unwrap_or(if digits.is_some() { Mode::Shared } else { Mode::Exclusive });
-                (read_granted("token", digits.unwrap_or(token))?, mode)
+                let was = if digits.is_some() { Mode::Shared } else { Mode::Exclusive };
+                (read_granted("token", digits.unwrap_or(token))?, was)
             }
-            None => {
-                let (token, mode) = Self::find(app, &name, owner, ttl).await?;
-                (token, lease.mode.unwrap_or(mode))
-            }
+            None => Self::find(app, &name, owner, ttl).await?,
         };
+        let mode = lease.mode.unwrap_or(was);
+        let downgrades = (was, mode) == (Mode::Exclusive, Mode::Shared);
         let (renewed, max_hold) = (lease.renewed.unwrap_or(true), lease.max_hold_ms.map(Duration::from_millis));
-        Ok(Self { caller, name, owner, token, ttl, delay, mode, renewed, max_hold })
+        Ok(Self { caller, name, owner, token, ttl, delay, mode, downgrades, renewed, max_hold })
     }
 
     /// The token by which the store knows this owner's hold. A renewal or a release under a token that is only looked up
@@ -83,7 +84,8 @@ impl Returned {
         let each = parts.map(|part| {
             let (name, token) = part?;
             let (caller, owner, token) = (caller.clone(), part_owner(whole, &name), read_granted(field, token)?);
-            Ok(Self { caller, name, owner, token, ttl, delay, mode: Mode::Exclusive, renewed: true, max_hold })
+            let (mode, downgrades, renewed) = (Mode::Exclusive, false, true);
+            Ok(Self { caller, name, owner, token, ttl, delay, mode, downgrades, renewed, max_hold })
         });
         each.collect()
     }
@@ -112,7 +114,7 @@ impl Returned {
         match &renewed {
             // It is held still, and will be given back.
             Err(problem) if problem.is_hold_limit() => {}
-            _ => app.witness.renewed(&self.hold(), asked_ns, renewed.as_ref().err()),
+            _ => app.witness.renewed(&self.hold(), asked_ns, renewed.as_ref().err(), self.downgrades),
         }
         renewed
     }

@@ -35,6 +35,8 @@ pub struct Limits {
     pub waiters: usize,
     /// Those of them that wait for one lock. Default 1000.
     pub waiters_per_lock: usize,
+    /// Streams of events and of leaders that are open at this replica. Default 1000.
+    pub watchers: usize,
     /// Locks that one principal has from this replica. Default 100,000.
     pub locks: usize,
     /// Acquisitions of one principal. Default 1000 per second and 2000 at once. Where nobody is asked who they are,
@@ -62,6 +64,7 @@ impl Default for Limits {
             headers: 64,
             waiters: 10_000,
             waiters_per_lock: 1000,
+            watchers: 1000,
             locks: 100_000,
             rate: Rate { per_second: 1000.0, burst: 2000.0 },
             page: 1000,

@@ -65,6 +65,8 @@ const SECONDS: [f64; 14] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 
 const HOLD_SECONDS: [f64; 12] = [0.001, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0, 600.0, 3600.0, 86400.0];
 /// Claims that are followed from question to answer; more are counted, but not timed.
 const CLAIMS_MAX: usize = 100_000;
+/// Longer than any wait that is allowed: of a claim that is older nobody hears any more.
+const HEARD_OF_WITHIN: Duration = Duration::from_secs(3600);
 
 /// Everything that is counted. Cheap to clone. As an [`Observer`] of the service's connection to its store, it also
 /// counts what the library tells.
@@ -297,11 +299,19 @@ impl Inner {
         let reasons = ["expired", "taken_over", "unreachable", "node_restarted", "revoked", "hold_limit"];
         begin(&self.lost, "reason", &reasons);
         begin(&self.denied, "why", &["credential", "origin", "acquire", "observe", "admin"]);
-        begin(&self.limited, "limit", &["rate", "locks", "waiters", "waiters_per_lock", "body", "body_time"]);
+        begin(
+            &self.limited,
+            "limit",
+            &["rate", "locks", "waiters", "waiters_per_lock", "watchers", "body", "body_time"],
+        );
     }
 
     fn asked(&self, event: &Event) {
         let mut claims = self.claims.lock().unwrap_or_else(PoisonError::into_inner);
+        if claims.len() >= CLAIMS_MAX {
+            // Of some claims nobody hears again: whoever asked for them has gone.
+            claims.retain(|_, (asked, _)| event.at.saturating_sub(*asked) < HEARD_OF_WITHIN);
+        }
         if claims.len() < CLAIMS_MAX {
             claims.insert(event.claim, (event.at, None));
         }

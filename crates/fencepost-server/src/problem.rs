@@ -12,6 +12,7 @@ use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use crate::access::Caller;
 use crate::auth::Verb;
 use crate::wire;
 
@@ -237,14 +238,29 @@ impl From<Invalid> for Problem {
     }
 }
 
+impl Problem {
+    fn deadlock(detail: String) -> Self {
+        Self::new(StatusCode::CONFLICT, "deadlock", detail)
+    }
+
+    /// Why this caller has not got it. Of a circle it is shown what it may see.
+    pub(crate) fn not_acquired(error: AcquireError, caller: &Caller) -> Self {
+        let AcquireError::Deadlock { cycle, .. } = &error else { return error.into() };
+        let seen: Vec<wire::State> =
+            cycle.iter().filter(|state| caller.may_see(&state.name)).map(wire::State::from).collect();
+        match seen.len() == cycle.len() {
+            true => Self::deadlock(error.to_string()).with("cycle", seen),
+            false => Self::from(error).with("cycle", seen),
+        }
+    }
+}
+
 impl From<AcquireError> for Problem {
     fn from(error: AcquireError) -> Self {
         match error {
             AcquireError::Busy { waited, holder, .. } => Self::held(waited, holder.as_deref()),
-            AcquireError::Deadlock { ref cycle, .. } => {
-                let cycle: Vec<wire::State> = cycle.iter().map(wire::State::from).collect();
-                Self::new(StatusCode::CONFLICT, "deadlock", error.to_string()).with("cycle", cycle)
-            }
+            // Who may see which of its locks is not known here.
+            AcquireError::Deadlock { .. } => Self::deadlock("this wait would never end: it closes a circle".to_owned()),
             AcquireError::ShuttingDown => Self::shutting_down(),
             AcquireError::Invalid(invalid) => invalid.into(),
             AcquireError::Store(error) => error.into(),

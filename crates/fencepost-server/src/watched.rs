@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -9,6 +10,9 @@ use sha2::{Digest, Sha256};
 
 /// The largest file that is read: credentials and certificates are small.
 const BYTES_MAX: u64 = 4 << 20;
+
+/// After so many looks in a row without a file, that is an error.
+const BLIND_MAX: u32 = 3;
 
 /// Makes a value of the files' content.
 type Parse<T> = Box<dyn Fn(&[Vec<u8>]) -> Result<T, String> + Send + Sync>;
@@ -21,6 +25,8 @@ pub(crate) struct Watched<T> {
     current: RwLock<Arc<T>>,
     /// The content last looked at, good or not.
     seen: Mutex<[u8; 32]>,
+    /// Looks in a row that found nothing to read.
+    blind: AtomicU32,
 }
 
 impl<T: Send + Sync + 'static> Watched<T> {
@@ -38,6 +44,7 @@ impl<T: Send + Sync + 'static> Watched<T> {
             parse: Box::new(parse),
             current: RwLock::new(Arc::new(first)),
             seen: Mutex::new(digest(&files)),
+            blind: AtomicU32::new(0),
         })
     }
 
@@ -52,11 +59,13 @@ impl<T: Send + Sync + 'static> Watched<T> {
         let files = match read(&self.paths) {
             Ok(files) => files,
             // Between two renames there may be no file for a moment; a log line per look would drown that.
-            Err(why) => {
-                tracing::debug!(what = self.what, why, "cannot be read; what was read last holds");
-                return None;
+            Err(why) if self.blind.fetch_add(1, Ordering::Relaxed) + 1 == BLIND_MAX => {
+                tracing::error!(what = self.what, why, "cannot be read any more; what was read before holds");
+                return Some(false);
             }
+            Err(_) => return None,
         };
+        self.blind.store(0, Ordering::Relaxed);
         let digest = digest(&files);
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if *seen == digest {
@@ -145,5 +154,10 @@ mod tests {
             watched.look();
             assert_eq!(*watched.current(), now, "after {content:?}");
         }
+        std::fs::remove_file(&path).expect("removed");
+        let looks: Vec<Option<bool>> = (0..5).map(|_| watched.look()).collect();
+        assert_eq!(looks, [None, None, Some(false), None, None], "it is told once");
+        std::fs::write(&path, "4").expect("a file");
+        assert_eq!((watched.look(), *watched.current()), (Some(true), 4));
     }
 }

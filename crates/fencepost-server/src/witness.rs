@@ -40,6 +40,7 @@ pub(crate) struct Witness {
     holdings: Mutex<Holdings>,
     admission: Admission,
     waiters: Arc<Semaphore>,
+    watchers: Arc<Semaphore>,
 }
 
 /// The right to pursue an acquisition, until it is dropped.
@@ -94,6 +95,7 @@ impl Witness {
             holdings: Mutex::default(),
             admission: Admission::default(),
             waiters: Arc::new(Semaphore::new(limits.waiters)),
+            watchers: Arc::new(Semaphore::new(limits.watchers)),
             limits,
         }
     }
@@ -122,6 +124,12 @@ impl Witness {
         Ok(Seat { asked_ns, _waiter })
     }
 
+    /// The right to watch as a stream, until it is dropped.
+    pub(crate) fn watch(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        let full = |_| Problem::limited("watchers", "too many watch at this replica", SOON);
+        self.watchers.clone().try_acquire_owned().map_err(full)
+    }
+
     fn line_up(&self, names: &[LockName]) -> Result<(OwnedSemaphorePermit, Vec<Place>, Up), Problem> {
         let full = |_| Problem::limited("waiters", "too many wait at this replica", SOON);
         let permit = self.waiters.clone().try_acquire_owned().map_err(full)?;
@@ -143,14 +151,18 @@ impl Witness {
         });
     }
 
-    /// A renewal was answered.
-    pub(crate) fn renewed(&self, hold: &Hold<'_>, asked_ns: u64, trouble: Option<&Problem>) {
+    /// A renewal was answered. `downgrades`: a writer's, who reads on.
+    pub(crate) fn renewed(&self, hold: &Hold<'_>, asked_ns: u64, trouble: Option<&Problem>, downgrades: bool) {
         match trouble {
             None => {
                 self.history.renewed(hold.name.as_str(), &hold.token, hold.ttl, Instant::now());
-                let since = self.holdings().renewed(hold.name, hold.owner, hold.ttl, Instant::now());
-                if let Some(since) = since {
+                let claim = (hold.name.clone(), hold.owner);
+                let known = self.holdings().renewed(&claim, &hold.token, hold.ttl, Instant::now());
+                if let Some((since, _)) = known {
                     self.metrics.renewed_late_by(since.saturating_sub(hold.ttl / 3));
+                }
+                if downgrades && known.is_none_or(|(_, same)| !same) {
+                    self.write(|| hold.entry(Act::Downgraded, asked_ns));
                 }
             }
             Some(problem) if problem.is_not_held() => {

@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -21,11 +21,25 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const GRACE: Duration = Duration::from_secs(2);
 /// How many locks are fetched at a time.
 const PAGE: u32 = 500;
+/// All who wait look at one picture of all lines: so old it may be, unless somebody has only now begun to wait.
+const FRESH: Duration = Duration::from_millis(500);
+/// A new picture is begun so long after the last one, and after twice what that took.
+const PICTURES_APART: Duration = Duration::from_millis(100);
+
+/// All locks that somebody waits for, as they were.
+#[derive(Default)]
+pub(super) struct Picture {
+    /// Begun last.
+    begun: Option<Moment>,
+    took: Duration,
+    /// Finished last, and when it was begun.
+    last: Option<(Moment, Arc<Vec<LockState>>)>,
+}
 
 impl Quorum {
     /// Each cycle in order: the holder of a lock waits for the next lock.
     pub(crate) async fn deadlocks(self: &Arc<Self>) -> Result<Vec<Vec<LockState>>, StoreError> {
-        let states = self.contended().await?;
+        let states = self.picture(FRESH).await?;
         let waits = Waits::seen_in(&states);
         let mut deadlocks = Vec::new();
         for cycle in waits.cycles() {
@@ -34,13 +48,14 @@ impl Quorum {
         Ok(deadlocks)
     }
 
-    /// The cycle that this actor closes by waiting for this lock, if there is one.
+    /// The cycle that this actor closes by waiting for this lock, if there is one, in a picture that is so old at most.
     async fn closed_by(
         self: &Arc<Self>,
         actor: ActorId,
         name: &LockName,
+        age: Duration,
     ) -> Result<Option<(Cycle, Vec<LockState>)>, StoreError> {
-        let states = self.contended().await?;
+        let states = self.picture(age).await?;
         let waits = Waits::seen_in(&states);
         let Some(cycle) = waits.closed_by(actor, name.as_str()) else { return Ok(None) };
         self.confirmed(&cycle, &waits).await
@@ -74,6 +89,43 @@ impl Quorum {
         }
         self.add_own(&mut states);
         Ok(states)
+    }
+
+    /// What [`contended`](Self::contended) told somebody here, so old at most, or tells now: however many look, the store is
+    /// asked a few times a second.
+    async fn picture(self: &Arc<Self>, age: Duration) -> Result<Arc<Vec<LockState>>, StoreError> {
+        let asked = self.clock.now();
+        loop {
+            let now = self.clock.now();
+            let rest = {
+                let mut picture = self.pictured();
+                if let Some((at, states)) = &picture.last
+                    && (*at > asked || !age.is_zero() && asked.since(*at) <= age)
+                {
+                    return Ok(states.clone());
+                }
+                let apart = PICTURES_APART.max(2 * picture.took);
+                let rest = picture.begun.map(|begun| apart.saturating_sub(now.since(begun)));
+                let rest = rest.filter(|rest| !rest.is_zero());
+                if rest.is_none() {
+                    picture.begun = Some(now);
+                }
+                rest
+            };
+            if let Some(rest) = rest {
+                pause(self, rest).await;
+                continue;
+            }
+            let states = Arc::new(self.contended().await?);
+            let mut picture = self.pictured();
+            picture.took = self.clock.now().since(now);
+            picture.last = Some((now, states.clone()));
+            return Ok(states);
+        }
+    }
+
+    fn pictured(&self) -> MutexGuard<'_, Picture> {
+        self.picture.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// All locks that somebody waits for.
@@ -136,10 +188,14 @@ pub(crate) async fn acquired(course: &Arc<Course>) -> Result<(), AcquireError> {
 
 async fn closed(quorum: &Arc<Quorum>, course: &Arc<Course>, actor: &Actor) -> Vec<LockState> {
     let mut known: Option<(Vec<ActorId>, Moment)> = None;
+    // Its own wait has to be in the first.
+    let mut age = Duration::ZERO;
     loop {
         poll_fn(|context| course.poll_waiting(context)).await;
         // Who holds nothing is waited for by nobody. What a store cannot say now it may say the next time.
-        let found = if actor.may_hold() { quorum.closed_by(actor.id(), &course.claim.name).await } else { Ok(None) };
+        let found =
+            if actor.may_hold() { quorum.closed_by(actor.id(), &course.claim.name, age).await } else { Ok(None) };
+        age = FRESH;
         known = match found {
             Ok(Some((cycle, locks))) => {
                 let (members, now) = (cycle.iter().map(|wait| wait.by).collect::<Vec<_>>(), quorum.clock.now());

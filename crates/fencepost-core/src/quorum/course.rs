@@ -18,7 +18,7 @@ use super::{Effect, Quorum, Requests, Scene};
 use crate::clock::{Alarm, AlarmId, Moment};
 use crate::error::Vote;
 use crate::event::EventKind;
-use crate::store::{Claim, Event, Listening, Mailbox, Place, Post, Proposal, Reply, Then, Turn};
+use crate::store::{Claim, Event, Listening, Mailbox, Place, Post, Proposal, Reply, Step, Then, Turn};
 use crate::token::FencingToken;
 use life::{Life, Phase};
 
@@ -199,7 +199,7 @@ impl Course {
         }
         let mut effects = Vec::new();
         let now = self.quorum.clock.now();
-        let relay = if matches!(input, Input::Leave) { self.relay(now) } else { None };
+        let (relay, carried) = if matches!(input, Input::Leave) { self.relay(now).unzip() } else { (None, None) };
         let (wakers, heard, left_line, parted, done) = {
             let mut guard = self.state();
             let state = &mut *guard;
@@ -241,6 +241,9 @@ impl Course {
                 }
             }
         }
+        if let Some((next, token)) = carried.filter(|(next, _)| next.is_past() && !next.terms.repeats) {
+            next.undo(token, now.plus(self.quorum.answer_within(next.claim.ttl)));
+        }
         // After the release was sent, so that the next claim of this process finds the lock free.
         let next = left_line.then(|| self.own_line().leave(self)).flatten().filter(|_| !self.terms.direct);
         if done {
@@ -276,7 +279,7 @@ impl Course {
     }
 
     /// The next claim of this process goes with our release: one step instead of two, still in the order of tickets.
-    fn relay(&self, now: Moment) -> Option<Relay> {
+    fn relay(&self, now: Moment) -> Option<(Relay, (Arc<Self>, Proposal))> {
         let raise = match &self.state().life.phase {
             Phase::Held(hold) if hold.lost.is_none() && !hold.is_shared(&self.claim) => hold.raise(),
             _ => return None,
@@ -289,7 +292,21 @@ impl Course {
         };
         let then = Then { claim, attempt };
         self.successor.set((Arc::downgrade(&next), attempt)).ok()?;
-        Some(Relay { then, pass, request: None })
+        Some((Relay { then, pass, request: None }, (next, pass)))
+    }
+
+    /// Releases it once more, because it ended while somebody else's step with its request was about to be sent: its own
+    /// release may have come before what it was to undo.
+    pub(super) fn undo(self: &Arc<Self>, asked: Proposal, deadline: Moment) {
+        let raise = match asked {
+            Proposal::Exactly(token) => Some(token),
+            Proposal::Next => None,
+        };
+        for (node, store) in self.quorum.nodes.iter().enumerate() {
+            let (claim, pass) = (self.claim.clone(), self.quorum.proposal(raise));
+            let step = Step::Release { claim, raise, pass, then: None };
+            store.submit(step, deadline, Reply::new(self.clone(), node, 0));
+        }
     }
 
     /// Somebody who waits here for another: what it is handed over would be its place's lease, this is its whole ttl. Nodes

@@ -66,6 +66,8 @@ pub(crate) struct Quorum {
     /// What actors have, that they can enter again.
     pub(crate) stays: Arc<Stays>,
     registry: Mutex<Registry>,
+    /// For those who look for deadlocks.
+    picture: Mutex<circles::Picture>,
     chance: Chance,
 }
 
@@ -92,7 +94,21 @@ impl Quorum {
             false => Electorate::of_sets(nodes.len(), sets)?,
         };
         let (line, guests, stays, registry) = (Line::default(), Line::default(), Arc::default(), Mutex::default());
-        Ok(Self { nodes, electorate, clock, herald, abilities, answer_within, line, guests, stays, registry, chance })
+        let picture = Mutex::default();
+        Ok(Self {
+            nodes,
+            electorate,
+            clock,
+            herald,
+            abilities,
+            answer_within,
+            line,
+            guests,
+            stays,
+            registry,
+            picture,
+            chance,
+        })
     }
 
     /// A new owner.

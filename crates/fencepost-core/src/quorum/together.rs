@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::Course;
 use crate::error::StoreErrorKind;
 use crate::event::EventKind;
-use crate::store::{Answer, Event, Mailbox, Part, Post, Proposal, Reply, Step, Trouble};
+use crate::store::{Answer, Event, Mailbox, Part, Post, Reply, Step, Trouble};
 
 /// Begins claims that were only enrolled and have no place in line.
 pub(crate) fn begin_all(courses: &[Arc<Course>]) {
@@ -39,20 +39,9 @@ fn begin_together(courses: &[Arc<Course>]) {
     for (node, store) in quorum.nodes.iter().enumerate() {
         store.submit(Step::AcquireAll { parts: parts.clone() }, deadline, Reply::new(batch.clone(), node, 0));
     }
-    // Ended in between, by a shutdown: its release may have come before what it was to undo.
+    // Ended in between, by a shutdown.
     for (course, part) in batch.claims.iter().zip(&*parts).filter(|(course, _)| course.is_past()) {
-        let raise = match part.token {
-            Proposal::Exactly(token) => Some(token),
-            Proposal::Next => None,
-        };
-        for (node, store) in quorum.nodes.iter().enumerate() {
-            let (claim, pass) = (course.claim.clone(), quorum.proposal(raise));
-            store.submit(
-                Step::Release { claim, raise, pass, then: None },
-                deadline,
-                Reply::new(course.clone(), node, 0),
-            );
-        }
+        course.undo(part.token, deadline);
     }
 }
 

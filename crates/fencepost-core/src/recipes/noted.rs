@@ -94,6 +94,17 @@ impl<'a> Noted<'a> {
         self.locks.records().put(self.name, holder.token(), bytes_of(value)?, keep).await
     }
 
+    /// Notes this as the last word under the token of whoever is elsewhere, and under the next one: what was sent to begin the
+    /// work, and comes late, undoes nothing. Whoever is next has a higher token, and is not kept from writing.
+    pub(super) async fn conclude<T: Serialize>(
+        &self,
+        holder: &Elsewhere<'_>,
+        value: &T,
+        keep: Duration,
+    ) -> Result<(), FenceError> {
+        self.put(&Elsewhere { token: holder.token.next(), ..*holder }, value, keep).await
+    }
+
     /// Notes this as the last word of the holder. Trouble that may pass is tried again for as long as it is held.
     pub(super) async fn put<T: Serialize>(
         &self,
@@ -110,13 +121,6 @@ impl<'a> Noted<'a> {
                 done => return done,
             }
         }
-    }
-
-    /// That was the last word under this token: what was sent to begin the work, and comes late, undoes nothing. Whoever is
-    /// next has a higher token, and is not kept from writing.
-    pub(super) async fn close(&self, token: FencingToken) {
-        // Without it the outcome stands all the same.
-        let _ = self.seal::<serde_json::Value>(token.next()).await;
     }
 
     /// Forgets what is noted.

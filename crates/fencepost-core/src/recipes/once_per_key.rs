@@ -283,6 +283,21 @@ impl Locks {
         outcome: Finished,
         within: Duration,
     ) -> Result<bool, FenceError> {
+        let finished = self.try_finish_key(key, token, outcome, within).await;
+        // Sent twice at once, both find it unfinished, and one comes too late.
+        match finished {
+            Err(FenceError::Stale(_)) if self.key_finished_by(key, token).await? => Ok(true),
+            finished => finished,
+        }
+    }
+
+    async fn try_finish_key(
+        &self,
+        key: &str,
+        token: FencingToken,
+        outcome: Finished,
+        within: Duration,
+    ) -> Result<bool, FenceError> {
         let name = named(key);
         let noted = Noted::new(self, &name, "key").map_err(|bad| refused(&bad, "write_record"))?;
         if self.key_finished_by(key, token).await.map_err(FenceError::Store)? {
@@ -300,11 +315,10 @@ impl Locks {
         let keep = Duration::from_millis(begun.keep_ms);
         let note = |state| Note { payload, state, begun: Some(begun) };
         match outcome {
-            Finished::Done(value) => noted.put(&holder, &note(State::Done(value)), keep).await?,
-            Finished::FailedForAll(said) => noted.put(&holder, &note(State::Failed(said)), keep).await?,
-            Finished::Failed => noted.forget(&holder).await?,
+            Finished::Done(value) => noted.conclude(&holder, &note(State::Done(value)), keep).await?,
+            Finished::FailedForAll(said) => noted.conclude(&holder, &note(State::Failed(said)), keep).await?,
+            Finished::Failed => noted.conclude(&holder, &(), Duration::ZERO).await?,
         }
-        noted.close(token).await;
         Ok(true)
     }
 

@@ -122,7 +122,8 @@ fn history(entries: &[Entry]) -> History {
                     history.readers.insert((lock, token));
                 }
             }
-            Act::Released => {
+            // A writer that reads on excludes no readers from then on; as one of them it is not followed.
+            Act::Released | Act::Downgraded => {
                 let Some((_, granted)) = held.remove(&key) else { continue };
                 let (from, claim, _, what) = &mut notes[granted];
                 if let What::Acquired { until, .. } = what {
@@ -288,6 +289,16 @@ mod tests {
         assert_eq!(rules(&fell), [Rule::C2]);
         let twice = [entry(Act::Granted, 10, 9, "x", "5", "one"), entry(Act::Granted, 11, 10, "x", "5", "two")];
         assert!(rules(&twice).contains(&Rule::C3));
+        let read_on = [
+            entry(Act::Granted, 10, 2, "x", "1", "one"),
+            entry(Act::Downgraded, 20, 1, "x", "r1", "one"),
+            entry(Act::Granted, 30, 2, "x", "r2", "two"),
+            entry(Act::Released, 40, 1, "x", "r1", "one"),
+            entry(Act::Released, 50, 1, "x", "r2", "two"),
+        ];
+        assert_eq!(rules(&read_on), []);
+        let without = [&read_on[..1], &read_on[2..]].concat();
+        assert_ne!(rules(&without), [], "a reader beside a writer");
         // The first may have been given back at another replica.
         assert_eq!(rules(&held_twice[..2]), []);
     }

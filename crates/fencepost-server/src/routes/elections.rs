@@ -89,13 +89,14 @@ pub(crate) async fn observe(
     State(app): State<Arc<App>>,
     Allowed { name, .. }: Allowed<Observe>,
 ) -> Result<Response, Problem> {
+    let seat = app.witness.watch()?;
     let feed = app.locks.election(name.as_str()).observe();
-    let events = stream::unfold(feed, async |mut feed| {
+    let events = stream::unfold((feed, seat), async |(mut feed, seat)| {
         let event = match feed.next().await? {
             Ok(leader) => sse::event("leader", &leader.as_ref().map(wire::Holder::from)),
             Err(error) => sse::problem(&error.into()),
         };
-        Some((event, feed))
+        Some((event, (feed, seat)))
     });
     Ok(sse::answer(&app, events))
 }

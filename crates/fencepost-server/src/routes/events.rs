@@ -38,6 +38,7 @@ pub(crate) async fn events(
     Query(Wanted { prefix }): Query<Wanted>,
 ) -> Result<Response, Problem> {
     caller.may_see_all(&prefix)?;
+    let seat = app.witness.watch()?;
     let last = headers.get("last-event-id").and_then(|last| last.to_str().ok());
     let ring = app.events.listen();
     let (from, lost_track) = ring.resume(last);
@@ -45,12 +46,12 @@ pub(crate) async fn events(
     if lost_track {
         ready.push_back(sse::event("missed", &json!({})).id(ring.id(from)));
     }
-    let told = stream::unfold((ring, ready, from), move |(ring, mut ready, mut from)| {
+    let told = stream::unfold((ring, ready, from, seat), move |(ring, mut ready, mut from, seat)| {
         let prefix = prefix.clone();
         async move {
             loop {
                 if let Some(event) = ready.pop_front() {
-                    return Some((event, (ring, ready, from)));
+                    return Some((event, (ring, ready, from, seat)));
                 }
                 ring.news(from).await;
                 let (kept, missed) = ring.after(from);

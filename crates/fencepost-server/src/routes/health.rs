@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
-use fencepost_core::Vote;
 use http::{StatusCode, header};
 
 use crate::access::Caller;
@@ -18,8 +17,8 @@ use crate::wire;
 const FRESH: Duration = Duration::from_secs(1);
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// What the store said last, and when.
-pub(crate) type Readiness = tokio::sync::Mutex<Option<(Instant, bool)>>;
+/// What the nodes of the store said last, and when.
+pub(crate) type Readiness = tokio::sync::Mutex<Option<(Instant, Vec<wire::Node>)>>;
 
 /// The process lives.
 #[utoipa::path(get, path = "/healthz", tag = "operations", responses((status = 200, body = wire::Health)))]
@@ -27,7 +26,8 @@ pub(crate) async fn healthz() -> Json<wire::Health> {
     Json(wire::Health { status: "ok" })
 }
 
-/// Whether requests should come here: the service is not about to end, and its store, or a majority of it, answers.
+/// Whether requests should come here: the service is not about to end, and its store, or a majority of it, answers and is not
+/// known to have lost its memory.
 #[utoipa::path(get, path = "/readyz", tag = "operations",
     responses((status = 200, body = wire::Health), (status = 503, body = ProblemBody)))]
 pub(crate) async fn readyz(State(app): State<Arc<App>>) -> Result<Json<wire::Health>, Problem> {
@@ -37,7 +37,7 @@ pub(crate) async fn readyz(State(app): State<Arc<App>>) -> Result<Json<wire::Hea
     match is_ready(&app).await {
         true => Ok(Json(wire::Health { status: "ready" })),
         false => {
-            let detail = "the store does not answer, or no majority of it; /v1/nodes tells more";
+            let detail = "the store does not answer or vote, or no majority of it; /v1/nodes tells more";
             Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unreachable", detail))
         }
     }
@@ -54,17 +54,25 @@ pub(crate) async fn metrics(State(app): State<Arc<App>>, caller: Caller) -> Resu
 }
 
 async fn is_ready(app: &App) -> bool {
+    let nodes = nodes(app).await;
+    let well = nodes.iter().filter(|node| !node.is_away && node.quarantined_ms.is_none()).count();
+    let ready = 2 * well > nodes.len() && !app.is_draining();
+    app.witness.metrics.ready(ready);
+    ready
+}
+
+/// How the nodes of the store are, as of now or of a moment ago.
+pub(crate) async fn nodes(app: &App) -> Vec<wire::Node> {
     // Whoever comes meanwhile waits for the answer to the first.
     let mut known = app.readiness.lock().await;
-    if let Some((at, ready)) = *known
+    if let Some((at, nodes)) = &*known
         && at.elapsed() < FRESH
     {
-        return ready && !app.is_draining();
+        return nodes.clone();
     }
-    let nodes = app.locks.nodes().await;
-    let well = nodes.iter().filter(|node| !matches!(node.vote, Vote::Failed(_) | Vote::Unheard)).count();
-    let ready = 2 * well > nodes.len();
-    *known = Some((Instant::now(), ready));
-    app.witness.metrics.ready(ready && !app.is_draining());
-    ready
+    let asked = app.locks.nodes().await;
+    let events = app.events.listen();
+    let nodes: Vec<wire::Node> = asked.iter().map(|node| events.node(node)).collect();
+    *known = Some((Instant::now(), nodes.clone()));
+    nodes
 }

@@ -18,8 +18,6 @@ pub(crate) async fn nodes(State(app): State<Arc<App>>, caller: Caller) -> Result
     caller.may_see_something()?;
     let can = app.locks.guarantees();
     let most = app.settings.limits.ttl;
-    let nodes = app.locks.nodes().await;
-    let events = app.events.listen();
     Ok(Json(wire::Nodes {
         version: env!("CARGO_PKG_VERSION"),
         interface: wire::INTERFACE,
@@ -30,7 +28,7 @@ pub(crate) async fn nodes(State(app): State<Arc<App>>, caller: Caller) -> Result
         largest_ttl_ms: wire::ms(can.largest_ttl.map_or(most, |largest| largest.min(most))),
         longest_wait_ms: wire::ms(app.settings.limits.wait),
         records: can.records,
-        nodes: nodes.iter().map(|node| events.node(node)).collect(),
+        nodes: super::health::nodes(&app).await,
     }))
 }
 

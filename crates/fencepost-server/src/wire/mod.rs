@@ -231,6 +231,9 @@ pub(crate) struct Node {
     /// It may have lost its memory and does not vote for so long, as it said to a claim at this replica.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) quarantined_ms: Option<u64>,
+    /// It did not answer.
+    #[serde(skip)]
+    pub(crate) is_away: bool,
 }
 
 /// Each circle of locks: the holder of each waits for the next.

@@ -102,6 +102,35 @@ fn every_act_is_a_line_with_who_what_and_which_token() {
 }
 
 #[test]
+fn a_writer_that_reads_on_is_no_fault_and_nobody_makes_anothers_hold_lost() {
+    let (files, metrics) = (Files::new(), Metrics::new());
+    let log = files.path("audit.jsonl");
+    let settings = Settings::default().audit(AuditLog::open(&log).expect("a log"));
+    let service = Service::on(memory(&metrics), settings.metrics(metrics));
+    let post = |path: &str, body: &Value, status: u16| {
+        let answer = service.post(&format!("/v1/locks/a/{path}"), None, &body.to_string());
+        assert_eq!(answer.status, status, "{path}: {answer:?}");
+        answer.json()
+    };
+    let mut writer = post("try", &json!({}), 200);
+    let stranger = json!({ "owner": "7".repeat(40), "token": writer["token"] });
+    post("renew", &stranger, 409);
+    let past = service.get("/v1/locks/a/history", None).json();
+    assert_eq!((&past["losses"], &past["holds"][0]["end"]), (&json!(0), &Value::Null), "{past}");
+    writer["mode"] = json!("shared");
+    post("renew", &writer, 200);
+    post("renew", &writer, 200);
+    let reader = post("try", &json!({ "mode": "shared" }), 200);
+    post("release", &writer, 200);
+    post("release", &reader, 200);
+    drop(service);
+    let acts: Vec<Value> = lines(&log).iter().map(|line| line["act"].clone()).collect();
+    assert_eq!(acts, ["opened", "granted", "lost", "downgraded", "granted", "released", "released"]);
+    let report = report(&log);
+    assert!(report.is_clean(), "{report:?}");
+}
+
+#[test]
 fn a_crowd_leaves_a_history_without_fault_and_a_forged_one_is_found() {
     let files = Files::new();
     let log = files.path("audit.jsonl");

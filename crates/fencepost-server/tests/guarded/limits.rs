@@ -83,6 +83,27 @@ fn a_line_has_an_end_for_each_lock_and_for_all() {
 }
 
 #[test]
+fn streams_are_counted_and_whoever_closes_one_makes_room() {
+    let service = Service::start(limited(|limits| limits.watchers = 2));
+    let watch = |path: &str| {
+        let mut stream = service.connect();
+        stream.write_all(&Request::new("GET", path).bytes()).expect("sent");
+        stream
+    };
+    let begun = |mut stream: std::net::TcpStream| {
+        let mut first = [0; 12];
+        std::io::Read::read_exact(&mut stream, &mut first).expect("an answer");
+        (String::from_utf8_lossy(&first[9..]).into_owned(), stream)
+    };
+    let (events, leaders) = (begun(watch("/v1/events")), begun(watch("/v1/elections/e/observe")));
+    assert_eq!((events.0.as_str(), leaders.0.as_str()), ("200", "200"));
+    let refused = Answer::read(&mut watch("/v1/events"));
+    assert_eq!((refused.status, refused.code()), (429, "limit".into()));
+    drop(leaders);
+    until("there is room", || begun(watch("/v1/events")).0 == "200");
+}
+
+#[test]
 fn sizes_and_times_have_limits_that_are_told() {
     let service = Service::start(limited(|limits| limits.body_time = Duration::from_millis(100)));
     let post = |path: &str, body: &str| service.post(path, None, body);

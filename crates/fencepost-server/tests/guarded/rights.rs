@@ -1,8 +1,10 @@
 //! Every route with every credential. A route that is not in the table fails the test.
 
 use std::collections::BTreeSet;
+use std::io::Write as _;
 
 use fencepost_server::Settings;
+use fencepost_testkit::wait::until;
 
 use super::support::{Files, Request, Service, key};
 
@@ -204,6 +206,31 @@ fn the_right_to_a_recipe_is_that_to_its_lock() {
     let start = |key: &str| service.post("/v1/windows/mine%2Fx/start", Some(key), r#"{"window":"w"}"#).status;
     assert_eq!((start(&mine), start(&jobs)), (403, 200));
     assert_eq!(service.post("/v1/records/mine%2Fx/start", Some(&jobs), KEY).status, 403);
+}
+
+#[test]
+fn of_a_deadlock_each_is_shown_what_it_may_see() {
+    let files = Files::new();
+    let (all, of_all) = key("all", &["acquire:*", "observe:*"]);
+    let (some, of_some) = key("some", &["acquire:*", "observe:open/"]);
+    let auth = files.write("auth.toml", &(of_all + &of_some));
+    let service = Service::start(Settings::default().auth_file(auth).expect("a file"));
+    let asks = |path: &str, key: &str, actor: char, more: &str| {
+        let actor: String = [actor; 16].iter().collect();
+        Request::new("POST", path).key(Some(key)).body(&format!(r#"{{"actor":"{actor}"{more}}}"#))
+    };
+    assert_eq!(asks("/v1/locks/secret%2F1/try", &all, 'a', "").send(&service).status, 200);
+    assert_eq!(asks("/v1/locks/open%2F1/try", &some, 'b', "").send(&service).status, 200);
+    let mut waits = service.connect();
+    let first = asks("/v1/locks/open%2F1/acquire", &all, 'a', r#","wait_ms":60000"#);
+    waits.write_all(&first.bytes()).expect("sent");
+    let in_line = || service.get("/v1/locks/open%2F1", Some(&all)).json()["waiters"].as_array().map(Vec::len);
+    until("it is in line", || in_line() == Some(1));
+    let closes = asks("/v1/locks/secret%2F1/acquire", &some, 'b', r#","wait_ms":60000,"fail_on_deadlock":true"#);
+    let refused = closes.send(&service);
+    assert_eq!((refused.status, refused.code()), (409, "deadlock".into()));
+    assert!(!refused.body.contains("secret"), "{}", refused.body);
+    assert_eq!(refused.json()["cycle"][0]["name"], "open/1", "{}", refused.body);
 }
 
 #[test]

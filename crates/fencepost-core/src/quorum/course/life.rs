@@ -34,6 +34,9 @@ impl Course {
         match (&mut life.phase, input) {
             (Phase::Done(_), _) => {}
             (phase, Input::Abandon) => {
+                if matches!(phase, Phase::Lined | Phase::Pursuing(_)) {
+                    scene.tell(EventKind::Refused);
+                }
                 *phase = Phase::Done(None);
                 // For whoever else rests on it.
                 life.lost = life.lost.or(Some(LossReason::TakenOver));
