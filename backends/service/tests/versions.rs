@@ -35,9 +35,22 @@ fn answer(stream: &mut TcpStream, lines: &[Value], change: &impl Fn(&mut Value))
             length = value.trim().parse().expect("a length");
         }
     }
-    let _ = reader.read_exact(&mut vec![0; length]);
+    let mut request = vec![0; length];
+    let _ = reader.read_exact(&mut request);
     let mut words = first.split(' ');
     let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    // An older service refuses a field that it does not know.
+    // A lease is sent back in one form.
+    let verb = path.rsplit('/').next().map_or("", |verb| if verb == "renew" { "release" } else { verb });
+    let asked: Value = serde_json::from_slice(&request).unwrap_or_default();
+    let alike = lines
+        .iter()
+        .filter(|line| line["method"] == method && line["path"].as_str().is_some_and(|path| path.ends_with(verb)));
+    let known: Vec<&String> =
+        alike.filter_map(|line| line["request"].as_object()).flat_map(|body| body.keys()).collect();
+    for field in asked.as_object().into_iter().flat_map(|body| body.keys()) {
+        assert!(known.contains(&field), "{method} {path}: `{field}` is not of 1.0, which knew {known:?}");
+    }
     let line = lines.iter().find(|line| line["method"] == method && line["path"] == path && line["status"] == 200);
     let (mut said, streams) = match line {
         Some(line) => (line["answer"].clone(), line["streams"] == true),

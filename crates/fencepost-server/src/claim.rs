@@ -73,7 +73,7 @@ impl Secret {
             return Ok(Self { owner: read_owner(owner)?, chosen: true });
         }
         let mut keys = headers.get_all(IDEMPOTENCY_KEY).iter();
-        let Some(key) = keys.next() else { return Ok(Self { owner: new_owner()?, chosen: false }) };
+        let Some(key) = keys.next() else { return Self::new() };
         if keys.next().is_some() || key.is_empty() || key.len() > 255 {
             let cure = "send it once, with 1 to 255 bytes that nobody can guess";
             return Err(Invalid::new("Idempotency-Key", "(hidden)", cure).into());
@@ -82,6 +82,20 @@ impl Secret {
         let (who, name) = (caller.name().as_bytes(), name.as_str().as_bytes());
         let owner = hashed(&[b"fencepost-owner-2", who, caller.secret(), name, key.as_bytes()]);
         Ok(Self { owner, chosen: true })
+    }
+
+    /// One that nobody can name again.
+    pub(crate) fn new() -> Result<Self, Problem> {
+        Ok(Self { owner: new_owner()?, chosen: false })
+    }
+
+    /// A new one, for claims that cannot be repeated: each takes what is free.
+    pub(crate) fn unrepeated(headers: &HeaderMap) -> Result<Self, Problem> {
+        if headers.contains_key(IDEMPOTENCY_KEY) {
+            let cure = "leave it out: permits are not repeated, each request takes others";
+            return Err(Invalid::new("Idempotency-Key", "(hidden)", cure).into());
+        }
+        Self::new()
     }
 
     /// How the claim is made.
@@ -247,19 +261,25 @@ async fn whole<G: Grant>(app: &App, guard: &Guard<G>, lock: &Lock<G>) -> Result<
     Ok(())
 }
 
-/// Takes several locks under one owner, all or nothing, in the lines of these names; so many of them. `read`: what the
+/// Takes several locks under one secret, all or nothing, in the lines of these names; so many of them. `read`: what the
 /// guard of them shows.
 pub(crate) async fn together<G: Grant, T>(
     app: &App,
     caller: &Caller,
     lock: Lock<G>,
+    secret: Secret,
     (names, count): (&[LockName], usize),
     waits: bool,
     read: impl FnOnce(&Guard<G>) -> T,
-) -> Result<(Owner, T), Problem> {
-    let owner = new_owner()?;
-    let lock = lock.on_behalf(OnBehalf::default().owner(move |name| part_owner(owner, name)));
+) -> Result<T, Problem> {
+    let Secret { owner, chosen } = secret;
+    let behalf = OnBehalf::default().owner(move |name| part_owner(owner, name));
+    let lock = lock.on_behalf(if chosen { behalf.repeats() } else { behalf });
     let seat = app.witness.admit(caller, names, count, waits)?;
+    let _turn = match names.first().filter(|_| chosen) {
+        Some(first) => Some(app.in_flight.enter(first, owner).await?),
+        None => None,
+    };
     let only = if let [name] = names { Some(name) } else { None };
     let acquired = async { lock.acquire().await.map_err(|error| Problem::not_acquired(error, caller)) };
     let guard = tokio::select! {
@@ -274,7 +294,7 @@ pub(crate) async fn together<G: Grant, T>(
         let hold = Hold { caller, name: &name, owner: part.owner(), token, ttl: lock.lease_time() };
         app.witness.granted(&hold, &seat, lock.label_shown());
     }
-    Ok((owner, shown))
+    Ok(shown)
 }
 
 fn answer<G: Single>(lease: Lease<G>, lock: &Lock<G>) -> wire::Lease {

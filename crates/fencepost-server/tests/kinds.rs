@@ -29,6 +29,27 @@ fn no_more_permits_are_held_than_there_are() {
 }
 
 #[test]
+fn a_batch_that_is_asked_for_again_is_the_same_and_permits_cannot_be() {
+    let service = service();
+    let key = [("idempotency-key", "5f2c")];
+    let claim = json!({ "names": ["b", "a"], "ttl_ms": 20_000 });
+    let taken = |body: &Value| service.open("/v1/batches/try", &key, Some(body)).answer();
+    let first = taken(&claim).good();
+    assert_eq!(taken(&claim).good(), first);
+    service.post("/v1/batches/try", &claim).problem(423, "held");
+    let chosen = json!({ "names": ["c", "d"], "owner": "7".repeat(40) });
+    let second = service.post("/v1/batches/acquire", &chosen).good();
+    assert_eq!(service.post("/v1/batches/acquire", &chosen).good(), second);
+    for lease in [&first, &second] {
+        service.post("/v1/batches/renew", lease).good();
+        service.post("/v1/batches/release", lease).good();
+    }
+    service.post("/v1/batches/try", &claim).good();
+    let permits = service.open("/v1/semaphores/s/try", &key, Some(&json!({ "permits": 2 }))).answer();
+    assert_eq!(permits.problem(400, "invalid")["field"], "Idempotency-Key");
+}
+
+#[test]
 fn several_names_are_held_each_under_its_own_token_or_none() {
     let service = service();
     let held = service.post("/v1/locks/b/try", &json!({})).good();

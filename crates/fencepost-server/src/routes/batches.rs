@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use fencepost_core::Invalid;
+use http::HeaderMap;
 
 use crate::access::Caller;
 use crate::app::App;
 use crate::auth::Verb;
 use crate::body::Body;
-use crate::claim::together;
+use crate::claim::{Secret, together};
 use crate::lease::{Returned, release_all, renew_all};
 use crate::problem::{Problem, ProblemBody};
 use crate::wire;
@@ -21,9 +23,10 @@ use crate::wire;
 pub(crate) async fn try_acquire(
     State(app): State<Arc<App>>,
     caller: Caller,
+    headers: HeaderMap,
     Body(claim): Body<wire::BatchClaim>,
 ) -> Result<Json<wire::BatchLease>, Problem> {
-    Ok(Json(take(&app, &caller, &claim, false).await?))
+    Ok(Json(take(&app, &caller, &headers, &claim, false).await?))
 }
 
 /// Takes all of these locks, and waits for them. A client that goes away is out of all lines at once.
@@ -33,26 +36,30 @@ pub(crate) async fn try_acquire(
 pub(crate) async fn acquire(
     State(app): State<Arc<App>>,
     caller: Caller,
+    headers: HeaderMap,
     Body(claim): Body<wire::BatchClaim>,
 ) -> Result<Json<wire::BatchLease>, Problem> {
-    Ok(Json(take(&app, &caller, &claim, true).await?))
+    Ok(Json(take(&app, &caller, &headers, &claim, true).await?))
 }
 
 async fn take(
     app: &Arc<App>,
     caller: &Caller,
+    headers: &HeaderMap,
     claim: &wire::BatchClaim,
     waits: bool,
 ) -> Result<wire::BatchLease, Problem> {
     let names = claim.names.iter().map(|name| caller.may(Verb::Acquire, name)).collect::<Result<Vec<_>, _>>()?;
     let lock = claim.terms().on(app, caller, app.locks.all_of(claim.names.iter().cloned()), waits)?;
     let ttl_ms = Some(wire::ms(lock.lease_time()));
-    let (owner, tokens) = together(app, caller, lock, (&names, names.len()), waits, |guard| {
+    let Some(first) = names.first() else { return Err(Invalid::new("names", "[]", "name some locks").into()) };
+    let secret = Secret::of(claim.owner.as_deref(), headers, caller, first)?;
+    let tokens = together(app, caller, lock, secret, (&names, names.len()), waits, |guard| {
         guard.tokens().iter().map(|(name, token)| (name.clone(), token.to_string())).collect()
     })
     .await?;
     let (lock_delay_ms, max_hold_ms) = (claim.lock_delay_ms, claim.max_hold_ms);
-    Ok(wire::BatchLease { owner: owner.expose(), ttl_ms, tokens, lock_delay_ms, max_hold_ms })
+    Ok(wire::BatchLease { owner: secret.owner.expose(), ttl_ms, tokens, lock_delay_ms, max_hold_ms })
 }
 
 /// Keeps all of them for one more ttl. If one is lost, all count as lost.

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use fencepost_core::store::{LockName, permit_name};
+use http::HeaderMap;
 
 use crate::access::{Acquire, Allowed, Caller};
 use crate::app::App;
 use crate::body::Body;
-use crate::claim::together;
+use crate::claim::{Secret, together};
 use crate::lease::{Returned, release_all, renew_all};
 use crate::problem::{Problem, ProblemBody};
 use crate::wire;
@@ -22,9 +23,10 @@ use crate::wire;
 pub(crate) async fn try_acquire(
     State(app): State<Arc<App>>,
     Allowed { name, caller, .. }: Allowed<Acquire>,
+    headers: HeaderMap,
     Body(claim): Body<wire::PermitsClaim>,
 ) -> Result<Json<wire::PermitsLease>, Problem> {
-    Ok(Json(take(&app, &caller, &name, &claim, false).await?))
+    Ok(Json(take(&app, &caller, &name, &headers, &claim, false).await?))
 }
 
 /// Takes permits, and waits in line for them. A client that goes away is out of the line at once.
@@ -35,15 +37,17 @@ pub(crate) async fn try_acquire(
 pub(crate) async fn acquire(
     State(app): State<Arc<App>>,
     Allowed { name, caller, .. }: Allowed<Acquire>,
+    headers: HeaderMap,
     Body(claim): Body<wire::PermitsClaim>,
 ) -> Result<Json<wire::PermitsLease>, Problem> {
-    Ok(Json(take(&app, &caller, &name, &claim, true).await?))
+    Ok(Json(take(&app, &caller, &name, &headers, &claim, true).await?))
 }
 
 async fn take(
     app: &Arc<App>,
     caller: &Caller,
     name: &LockName,
+    headers: &HeaderMap,
     claim: &wire::PermitsClaim,
     waits: bool,
 ) -> Result<wire::PermitsLease, Problem> {
@@ -52,7 +56,8 @@ async fn take(
     let lock = claim.terms().on(app, caller, semaphore, waits)?;
     let ttl_ms = Some(wire::ms(lock.lease_time()));
     let lines = (std::slice::from_ref(name), take as usize);
-    let (owner, permits) = together(app, caller, lock, lines, waits, |guard| {
+    let secret = Secret::unrepeated(headers)?;
+    let permits = together(app, caller, lock, secret, lines, waits, |guard| {
         guard
             .permits()
             .iter()
@@ -61,7 +66,7 @@ async fn take(
     })
     .await?;
     let (lock_delay_ms, max_hold_ms) = (claim.lock_delay_ms, claim.max_hold_ms);
-    Ok(wire::PermitsLease { owner: owner.expose(), ttl_ms, permits, lock_delay_ms, max_hold_ms })
+    Ok(wire::PermitsLease { owner: secret.owner.expose(), ttl_ms, permits, lock_delay_ms, max_hold_ms })
 }
 
 /// Keeps permits for one more ttl. If one is lost, all count as lost.

@@ -146,6 +146,9 @@ claim! {
     BatchClaim {
         /// 1 to 256 names, each once.
         pub(crate) names: Vec<String>,
+        /// As for a lock.
+        #[schema(pattern = "^[0-9a-f]{40}$")]
+        pub(crate) owner: Option<String>,
     }
 }
 
