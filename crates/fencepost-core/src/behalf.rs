@@ -227,11 +227,13 @@ impl Locks {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
     use std::task::Waker;
 
     use super::*;
     use crate::blocking::Blocking as _;
-    use crate::store::{self, Memory};
+    use crate::clock::Moment;
+    use crate::store::{self, Abilities, Listening, Memory, Reply, Step, Store};
 
     const OWNER: [u8; 20] = [7; 20];
 
@@ -300,6 +302,54 @@ mod tests {
         drop(second);
         assert_eq!(guard.release().block().expect("an answer"), ReleaseOutcome::Freed);
         assert_eq!(seen(&locks, "a"), (0, 0));
+    }
+
+    /// A store that lets something happen just before it hears of a release that carries another claim along.
+    struct Before(Memory, Arc<Mutex<Option<Happening>>>);
+
+    type Happening = Box<dyn FnOnce() + Send>;
+
+    impl Store for Before {
+        fn abilities(&self) -> Abilities {
+            self.0.abilities()
+        }
+
+        fn label(&self) -> String {
+            self.0.label()
+        }
+
+        fn submit(&self, step: Step, deadline: Moment, reply: Reply) {
+            if matches!(step, Step::Release { then: Some(_), .. }) {
+                let happening = self.1.lock().expect("no panic").take();
+                happening.into_iter().for_each(|happening| happening());
+            }
+            self.0.submit(step, deadline, reply);
+        }
+
+        fn listen(&self, claim: &Arc<Claim>, reply: Reply) -> Listening {
+            self.0.listen(claim, reply)
+        }
+
+        fn clock(&self) -> Option<FencingToken> {
+            self.0.clock()
+        }
+    }
+
+    #[test]
+    fn who_goes_away_while_it_is_taken_along_leaves_nothing_behind() {
+        let happens: Arc<Mutex<Option<Happening>>> = Arc::default();
+        let hook = happens.clone();
+        let opened = store::connect(move |at| Ok(vec![Before(Memory::new(at.clock), hook)]));
+        let locks = opened.block().expect("opens");
+        let lock = locks.lock("a").manual_renewal().wait_forever();
+        let held = lock.clone().acquire().block().expect("free").leak();
+        let waits = lock.on_behalf(mine());
+        let mut waits = Box::pin(async move { waits.acquire().await });
+        let mut context = std::task::Context::from_waker(Waker::noop());
+        assert!(waits.as_mut().poll(&mut context).is_pending());
+        *happens.lock().expect("no panic") = Some(Box::new(move || drop(waits)));
+        assert_eq!(locks.release_lease(&held).block().expect("an answer"), ReleaseOutcome::Freed);
+        assert_eq!(seen(&locks, "a"), (0, 0), "nobody is there to hold it");
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::in_flight::InFlight;
 use crate::problem::Problem;
 use crate::routes;
 use crate::routes::health::Readiness;
+use crate::routes::store::Circles;
 use crate::settings::Settings;
 use crate::witness::Witness;
 
@@ -23,6 +24,7 @@ pub(crate) struct App {
     pub(crate) in_flight: InFlight,
     pub(crate) witness: Witness,
     pub(crate) readiness: Readiness,
+    pub(crate) deadlocks: Circles,
     pub(crate) events: Arc<Ring>,
     pub(crate) draining: watch::Receiver<bool>,
 }
@@ -31,7 +33,8 @@ impl App {
     pub(crate) fn new(locks: Locks, settings: Settings, draining: watch::Receiver<bool>) -> Arc<Self> {
         let events = Ring::of(&locks, draining.clone());
         let (witness, in_flight) = (Witness::new(&settings), InFlight::default());
-        Arc::new(Self { locks, settings, in_flight, witness, readiness: Readiness::default(), events, draining })
+        let (readiness, deadlocks) = (Readiness::default(), Circles::default());
+        Arc::new(Self { locks, settings, in_flight, witness, readiness, deadlocks, events, draining })
     }
 
     pub(crate) fn is_draining(&self) -> bool {

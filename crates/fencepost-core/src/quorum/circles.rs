@@ -39,7 +39,7 @@ pub(super) struct Picture {
 impl Quorum {
     /// Each cycle in order: the holder of a lock waits for the next lock.
     pub(crate) async fn deadlocks(self: &Arc<Self>) -> Result<Vec<Vec<LockState>>, StoreError> {
-        let states = self.picture(FRESH).await?;
+        let states = self.contended().await?;
         let waits = Waits::seen_in(&states);
         let mut deadlocks = Vec::new();
         for cycle in waits.cycles() {

@@ -1,15 +1,23 @@
 //! The store as a whole.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
+use fencepost_core::LockState;
 
 use crate::access::Caller;
 use crate::app::App;
 use crate::problem::{Problem, ProblemBody};
 use crate::wire;
+
+/// All who ask are told the same for so long.
+const FRESH: Duration = Duration::from_millis(500);
+
+/// The circles that were found last, and when.
+pub(crate) type Circles = tokio::sync::Mutex<Option<(Instant, Arc<Vec<Vec<LockState>>>)>>;
 
 /// What the store can do, and how its nodes are.
 #[utoipa::path(get, path = "/v1/nodes", tag = "store",
@@ -38,7 +46,17 @@ pub(crate) async fn nodes(State(app): State<Arc<App>>, caller: Caller) -> Result
         (status = "5XX", body = ProblemBody)))]
 pub(crate) async fn deadlocks(State(app): State<Arc<App>>, caller: Caller) -> Result<Json<wire::Deadlocks>, Problem> {
     caller.may_see_something()?;
-    let circles = app.locks.deadlocks().await?;
+    // Whoever comes meanwhile waits for the answer to the first: looking costs a listing of all that is waited for.
+    let mut known = app.deadlocks.lock().await;
+    let circles = match &*known {
+        Some((at, circles)) if at.elapsed() < FRESH => circles.clone(),
+        _ => {
+            let circles = Arc::new(app.locks.deadlocks().await?);
+            *known = Some((Instant::now(), circles.clone()));
+            circles
+        }
+    };
+    drop(known);
     let seen = circles.iter().filter(|circle| circle.iter().all(|state| caller.may_see(&state.name)));
     let deadlocks = seen.map(|circle| circle.iter().map(wire::State::from).collect()).collect();
     Ok(Json(wire::Deadlocks { deadlocks }))

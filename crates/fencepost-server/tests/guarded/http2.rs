@@ -4,7 +4,10 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use fencepost_core::store::{Memory, connect};
+use fencepost_core::{Blocking as _, VirtualClock};
 use fencepost_testkit::dice::Dice;
+use fencepost_testkit::wait::until;
 
 use super::hostile::{is_well, resident_kb};
 use super::support::{Service, limited};
@@ -17,6 +20,7 @@ const GROWTH_KB: u64 = 150_000;
 
 /// Kinds of frames.
 mod kind {
+    pub(super) const DATA: u8 = 0;
     pub(super) const HEADERS: u8 = 1;
     pub(super) const RST_STREAM: u8 = 3;
     pub(super) const SETTINGS: u8 = 4;
@@ -109,6 +113,38 @@ fn streams(count: u32) -> impl Iterator<Item = u32> {
 }
 
 const ENHANCE_YOUR_CALM: u32 = 11;
+
+#[test]
+fn whoever_resets_its_stream_is_out_of_the_line_and_others_of_the_connection_go_on() {
+    // Time stands still: nobody leaves the line because its place is over.
+    let clock = VirtualClock::new();
+    let locks = connect(|opening| Ok(vec![Memory::new(opening.clock)])).clock(&clock).block().expect("a store");
+    let service = Service::on(locks.clone(), limited(|_| ()));
+    let held = locks.lock("x").acquire().block().expect("free");
+    let mut stream = greeted(&service);
+    let post = |id: u32, path: &str, body: &str| {
+        let head = [head(true, path), header("content-type", "application/json")].concat();
+        [frame(kind::HEADERS, END_HEADERS, id, &head), frame(kind::DATA, END_STREAM, id, body.as_bytes())].concat()
+    };
+    let waiters = || locks.inspect("x").block().expect("seen").waiters.len();
+    for id in [1, 3] {
+        stream.write_all(&post(id, "/v1/locks/x/acquire", r#"{"wait_ms":60000}"#)).expect("sent");
+    }
+    until("both are in line", || waiters() == 2);
+    stream.write_all(&frame(kind::RST_STREAM, 0, 1, &8u32.to_be_bytes())).expect("sent");
+    until("one is out of it", || waiters() == 1);
+    stream.write_all(&post(5, "/v1/locks/y/try", "{}")).expect("sent");
+    until("another request is served", || !locks.inspect("y").block().expect("seen").holders.is_empty());
+    held.release().block().expect("released");
+    until("the other has it", || waiters() == 0);
+    let said = frames(stream, Duration::from_secs(1));
+    let bodies = |id: u32| -> String {
+        let data = said.iter().filter(|(kind, stream, _)| (*kind, *stream) == (kind::DATA, id));
+        data.map(|(.., payload)| String::from_utf8_lossy(payload).into_owned()).collect()
+    };
+    assert_eq!(bodies(1), "");
+    assert!(bodies(3).contains(r#""name":"x""#) && bodies(5).contains(r#""name":"y""#), "{said:?}");
+}
 
 #[test]
 fn streams_that_are_reset_as_soon_as_they_are_opened_end_the_connection() {
