@@ -18,6 +18,9 @@ const AT_ONCE: usize = 2;
 /// No program needs so long: one that does hangs, and the others' results shall still be seen.
 const LIMIT: Duration = Duration::from_secs(20 * 60);
 
+/// How every secret begins that a test plants to see whether it comes out. Nothing says one, whatever its test looks at.
+const PLANTED: &str = "canary-";
+
 /// A program with tests in it.
 struct Program {
     /// Its package and source, for people.
@@ -153,6 +156,9 @@ impl Total {
         let (passed, failed) = counts(&out);
         self.passed += passed;
         self.failed += failed;
+        if let Some(line) = out.lines().chain(err.lines()).find(|line| line.contains(PLANTED)) {
+            self.fail(title, &format!("a secret that was planted came out: {line}\n"));
+        }
         if ended.stopped {
             self.fail(title, &format!("did not end in {} minutes, and was stopped\n{out}{err}", LIMIT.as_secs() / 60));
         } else if !ended.output.status.success() && failed == 0 {

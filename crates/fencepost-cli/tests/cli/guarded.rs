@@ -325,6 +325,22 @@ fn secrets_appear_in_nothing_that_comes_out() {
         assert_ne!(failed.code, 0, "{failed:?}");
         out = [out, failed.stdout, failed.stderr].concat();
     }
+    // One that fails only after it was reached, and a client whose key is not known.
+    let mut redis = fencepost_testkit::redis::Redis::new().with(&format!("--requirepass {password}")).start();
+    let store = format!("redis://:{password}@{}", redis.address());
+    let served = serve(place.fencepost(["serve", "--listen", "127.0.0.1:0", "-v"]).set("FENCEPOST_STORE", &store));
+    redis.kill();
+    let away = served.ask("POST", "/v1/locks/x/try", "", "{}");
+    assert!(away.contains(" 503 "), "{away}");
+    let ended = served.end().with_code(0);
+    out = [out, away, ended.stdout, ended.stderr].concat();
+    let served = serve(place.fencepost(flags));
+    let through = format!("fencepost+http://127.0.0.1:{}", served.port);
+    place.write("client.key", wrong);
+    let refused = place.fencepost(["-v", "--store", &through, "run", "-n", "x", "--", "true"]);
+    let refused = refused.set("FENCEPOST_API_KEY_FILE", "client.key").end().with_code(77);
+    let ended = served.end().with_code(0);
+    out = [out, refused.stdout, refused.stderr, ended.stdout, ended.stderr].concat();
     place.write("broken.toml", &format!("[[key]]\nprincipal = 'p'\nsha256 = '{key}'\nallow = '{key}'\n"));
     place.write("key.pem", &format!("-----BEGIN PRIVATE KEY-----\n{password}\n-----END PRIVATE KEY-----\n"));
     for flags in [&["--auth-file", "broken.toml"][..], &["--tls-cert", "key.pem", "--tls-key", "key.pem"]] {
