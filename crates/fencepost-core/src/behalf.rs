@@ -82,7 +82,8 @@ impl OnBehalf {
 
     /// The claim may be asked for again, here or elsewhere, with the same owner. So nothing is released by giving up, which
     /// could free what the repeat was granted: what is dropped, and a wait that ends, leave their place and what was
-    /// granted to their leases. Only an explicit release frees. Default: no.
+    /// granted to their leases: the place for seconds, a grant for its ttl, also one that a release took along just when
+    /// its client went. Only an explicit release frees. Default: no.
     #[must_use]
     pub fn repeats(mut self) -> Self {
         self.repeats = true;

@@ -283,43 +283,35 @@ impl Locks {
         outcome: Finished,
         within: Duration,
     ) -> Result<bool, FenceError> {
-        let finished = self.try_finish_key(key, token, outcome, within).await;
-        // Sent twice at once, both find it unfinished, and one comes too late.
-        match finished {
+        let finished = async {
+            let name = named(key);
+            let noted = Noted::new(self, &name, "key").map_err(|bad| refused(&bad, "write_record"))?;
+            if self.key_finished_by(key, token).await.map_err(FenceError::Store)? {
+                return Ok(true);
+            }
+            let holder = Elsewhere { locks: self, token, until: self.now().plus(within) };
+            let note = noted.seal::<Note>(token).await?.map(|(note, _)| note);
+            let Some(Note { payload, state, begun: Some(begun) }) = note else { return Ok(false) };
+            if begun.token != token.as_u64() {
+                return Ok(false);
+            }
+            if !matches!(state, State::Working) {
+                return Ok(true);
+            }
+            let keep = Duration::from_millis(begun.keep_ms);
+            let note = |state| Note { payload, state, begun: Some(begun) };
+            match outcome {
+                Finished::Done(value) => noted.conclude(&holder, &note(State::Done(value)), keep).await?,
+                Finished::FailedForAll(said) => noted.conclude(&holder, &note(State::Failed(said)), keep).await?,
+                Finished::Failed => noted.conclude(&holder, &(), Duration::ZERO).await?,
+            }
+            Ok(true)
+        };
+        match finished.await {
+            // Sent twice at once, both find it unfinished, and one comes too late.
             Err(FenceError::Stale(_)) if self.key_finished_by(key, token).await? => Ok(true),
             finished => finished,
         }
-    }
-
-    async fn try_finish_key(
-        &self,
-        key: &str,
-        token: FencingToken,
-        outcome: Finished,
-        within: Duration,
-    ) -> Result<bool, FenceError> {
-        let name = named(key);
-        let noted = Noted::new(self, &name, "key").map_err(|bad| refused(&bad, "write_record"))?;
-        if self.key_finished_by(key, token).await.map_err(FenceError::Store)? {
-            return Ok(true);
-        }
-        let holder = Elsewhere { locks: self, token, until: self.now().plus(within) };
-        let note = noted.seal::<Note>(token).await?.map(|(note, _)| note);
-        let Some(Note { payload, state, begun: Some(begun) }) = note else { return Ok(false) };
-        if begun.token != token.as_u64() {
-            return Ok(false);
-        }
-        if !matches!(state, State::Working) {
-            return Ok(true);
-        }
-        let keep = Duration::from_millis(begun.keep_ms);
-        let note = |state| Note { payload, state, begun: Some(begun) };
-        match outcome {
-            Finished::Done(value) => noted.conclude(&holder, &note(State::Done(value)), keep).await?,
-            Finished::FailedForAll(said) => noted.conclude(&holder, &note(State::Failed(said)), keep).await?,
-            Finished::Failed => noted.conclude(&holder, &(), Duration::ZERO).await?,
-        }
-        Ok(true)
     }
 
     /// Whether the outcome that is kept for this key came from whoever had this token.

@@ -356,36 +356,28 @@ impl Locks {
         failed: Option<String>,
         within: Duration,
     ) -> Result<bool, FenceError> {
-        let finished = self.try_finish_window(job, token, failed, within).await;
-        // Sent twice at once, both find it unfinished, and one comes too late.
-        match finished {
+        let finished = async {
+            let name = named(job);
+            let noted = Noted::new(self, &name, "name").map_err(|bad| refused(&bad, "write_record"))?;
+            if self.window_finished_by(job, token).await.map_err(FenceError::Store)? {
+                return Ok(true);
+            }
+            let holder = Elsewhere { locks: self, token, until: self.now().plus(within) };
+            let Some((mut note, record)) = noted.seal::<Note>(token).await? else { return Ok(false) };
+            let Some(begun) = note.begun.take().filter(|begun| begun.token == token.as_u64()) else {
+                return Ok(note.finished_by == Some(token.as_u64()));
+            };
+            let mut note = begun.window.noted_in(note, begun.began_ms, failed);
+            note.rest_ms = begun.at_least_ms.saturating_sub(millis_of(age(&record)));
+            note.finished_by = Some(token.as_u64());
+            noted.conclude(&holder, &note, KEEP).await?;
+            Ok(true)
+        };
+        match finished.await {
+            // Sent twice at once, both find it unfinished, and one comes too late.
             Err(FenceError::Stale(_)) if self.window_finished_by(job, token).await? => Ok(true),
             finished => finished,
         }
-    }
-
-    async fn try_finish_window(
-        &self,
-        job: &str,
-        token: FencingToken,
-        failed: Option<String>,
-        within: Duration,
-    ) -> Result<bool, FenceError> {
-        let name = named(job);
-        let noted = Noted::new(self, &name, "name").map_err(|bad| refused(&bad, "write_record"))?;
-        if self.window_finished_by(job, token).await.map_err(FenceError::Store)? {
-            return Ok(true);
-        }
-        let holder = Elsewhere { locks: self, token, until: self.now().plus(within) };
-        let Some((mut note, record)) = noted.seal::<Note>(token).await? else { return Ok(false) };
-        let Some(begun) = note.begun.take().filter(|begun| begun.token == token.as_u64()) else {
-            return Ok(note.finished_by == Some(token.as_u64()));
-        };
-        let mut note = begun.window.noted_in(note, begun.began_ms, failed);
-        note.rest_ms = begun.at_least_ms.saturating_sub(millis_of(age(&record)));
-        note.finished_by = Some(token.as_u64());
-        noted.conclude(&holder, &note, KEEP).await?;
-        Ok(true)
     }
 
     /// The same for a run that took as long as it may.
