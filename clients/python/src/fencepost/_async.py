@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, AsyncIterator, Dict, Generator, Generic, Iterable, List, Optional, Type, TypeVar
 
 from . import _kinds
+from ._aside import aside
 from ._claims import Claim
 from ._core import Core
 from ._engine import Engine
@@ -152,7 +153,13 @@ class AsyncStream(Generic[T], AsyncIterator[T]):
         self._engine, self._source = engine, source
 
     async def __anext__(self) -> T:
-        return await self._engine.wait_async(_next(self._source))
+        try:
+            return await self._engine.wait_async(_next(self._source))
+        except FencepostError as error:
+            # The client has ended it.
+            if error.code != "closed":
+                raise
+            raise StopAsyncIteration from None
 
     async def aclose(self) -> None:
         try:
@@ -275,7 +282,7 @@ class AsyncClient(Core):
             try:
                 await engine.wait_async(self._release_all(engine))
             finally:
-                await asyncio.get_running_loop().run_in_executor(None, engine.stop)
+                await aside(engine.stop)
 
     async def __aenter__(self) -> AsyncClient:
         return self
