@@ -37,6 +37,17 @@ class Loss(Case):
         until("told", lambda: told)
         self.assertEqual(told, [caught.exception])
 
+    def test_a_lock_is_taken_by_force_only_from_whom_it_was_meant(self) -> None:
+        locks = self.client(self.serve())
+        first = locks.lock("x").acquire()
+        first.release()
+        second = locks.lock("x", label="second").acquire()
+        with self.assertRaises(fencepost.NotHeld):
+            locks.force_release("x", token=first.token)
+        second.renew()
+        holder = locks.force_release("x", token=second.token)
+        self.assertEqual(holder and holder.label, "second")
+
     def test_what_is_done_on_loss_may_take_its_time_and_use_the_client(self) -> None:
         locks = self.client(self.serve())
         seen: List[object] = []

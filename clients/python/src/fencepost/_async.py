@@ -246,10 +246,11 @@ class AsyncClient(Core):
         engine = self._started()
         await engine.wait_async(self._check_token(engine, name, token))
 
-    async def force_release(self, name: str, reason: str = "") -> Optional[Holder]:
-        """Takes it from its holder, who hears of it with the next renewal. Needs the right `admin`."""
+    async def force_release(self, name: str, reason: str = "", *, token: Optional[int] = None) -> Optional[Holder]:
+        """Takes it from its holder, who hears of it with the next renewal; with a `token` only if a holder has that, else
+        `NotHeld`. Needs the right `admin`."""
         engine = self._started()
-        return await engine.wait_async(self._force_release(engine, name, reason))
+        return await engine.wait_async(self._force_release(engine, name, reason, token))
 
     async def ask(self, name: str, note: str = "", *, label: Optional[str] = None) -> Optional[Holder]:
         """Asks its holder to let go."""
