@@ -155,6 +155,43 @@ await until('all are read', async () => /locks held · \d+ waiting$/.test(await 
 broken.well();
 await broken.close();
 
+// A window that nobody looks at asks for nothing; what was too much to keep is read when somebody does.
+const requests = [];
+page.on('request', (request) => requests.push(request.url()));
+const shown = (is) => page.evaluate((visible) => {
+  Object.defineProperty(document, 'hidden', { configurable: true, get: () => !visible });
+  document.dispatchEvent(new Event('visibilitychange'));
+}, is);
+await page.evaluate(() => {
+  const parse = JSON.parse;
+  JSON.parse = (text) => {
+    const said = parse(text);
+    globalThis.heard = said?.name ?? globalThis.heard;
+    return said;
+  };
+});
+await page.evaluate(() => { location.hash = '#/lock/orders%2F42'; });
+const age = async () => page.locator('.holders dd').nth(1).innerText();
+await until('its page', async () => (await age()) !== '');
+await shown(false);
+const many = Array.from({ length: 1200 }, (_, at) => `unseen/${at}`);
+for (let from = 0; from < many.length; from += 200) await service.post('batches/try', { names: many.slice(from, from + 200), ttl_ms: 600000 });
+await service.take('last', {});
+await until('all of it is told', () => page.evaluate(() => globalThis.heard === 'last'));
+requests.length = 0;
+for (let times = 0; times < 4; times += 1) {
+  const before = await age();
+  await until('time goes on', async () => (await age()) !== before);
+}
+equal(requests, [], 'nothing is asked for');
+await shown(true);
+await page.evaluate(() => { location.hash = '#/'; });
+await page.locator('#search').fill('unseen/');
+await until('all are read', async () => (await page.locator('.summary').innerText()).replace('\u202f', '') === '1200 locks held · 0 waiting');
+equal(requests.filter((url) => url.includes('/v1/locks/unseen')), [], 'not one by one');
+await page.locator('#search').fill('');
+await until('all again', async () => (await rows(page))[0].name !== 'unseen/0');
+
 // The service goes, and comes back: so does the page.
 await service.stop();
 await until('it says so', async () => (await page.locator('#link').innerText()) === 'Reconnecting');
