@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 import unittest
-from typing import Any, Dict
+from typing import Any, Dict, List
 
 from fencepost import AsyncClient, Busy, LockLost, Stale
+from fencepost._aside import within
+from fencepost._clock import now
 from fencepost._http import Broken
 
 from .support import Case, Exchange, between
@@ -64,11 +66,40 @@ class Async(Case, unittest.IsolatedAsyncioTestCase):
                 await (await self.locks.lock("x")).release()
             self.assertEqual(heard.result().name, "x")
 
+    async def test_a_stream_ends_with_its_client(self) -> None:
+        locks = AsyncClient(self.service.url)
+        async with locks.leaders("x") as leaders:
+            self.assertIsNone(await leaders.__anext__())
+            rest = asyncio.ensure_future(self.listed(leaders))
+            await asyncio.sleep(0)
+            await locks.aclose()
+            self.assertEqual(await rest, [])
+
+    async def listed(self, stream: Any) -> List[Any]:
+        return [each async for each in stream]
+
+    async def test_a_cancellation_that_comes_with_the_result_is_not_lost(self) -> None:
+        undone: List[str] = []
+        answer: "asyncio.Future[str]" = asyncio.get_running_loop().create_future()
+        bounded = asyncio.ensure_future(within(answer, 60, undone.append))
+        await asyncio.sleep(0)
+        answer.set_result("an answer")
+        bounded.cancel()
+        with self.assertRaises(asyncio.CancelledError):
+            await bounded
+        self.assertEqual(undone, ["an answer"])
+        with self.assertRaises(asyncio.TimeoutError):
+            await within(asyncio.sleep(60), 0.01)
+
     async def test_work_is_cancelled_before_its_lease_ends(self) -> None:
         with self.assertRaises(LockLost) as caught:
-            async with self.locks.lock("x", ttl=1.5) as lock:
+            async with self.locks.lock("x", ttl=6, loss_margin=3) as lock:
                 self.service.kill()
-                await asyncio.sleep(60)
+                try:
+                    await asyncio.sleep(60)
+                finally:
+                    cancelled = now()
+        self.assertLess(cancelled, lock._keeper._sent + 6, "before the lease ends")
         self.assertEqual(caught.exception.reason, "expired")
         task = asyncio.current_task()
         assert task is not None
@@ -95,8 +126,8 @@ class Async(Case, unittest.IsolatedAsyncioTestCase):
         await asyncio.sleep(0)
 
     async def test_a_busy_loop_loses_no_lock(self) -> None:
-        async with self.locks.lock("x", ttl=3) as lock:
-            time.sleep(4)
+        async with self.locks.lock("x", ttl=6) as lock:
+            time.sleep(7)
             lock.check()
 
     async def test_an_error_of_the_work_is_not_hidden(self) -> None:

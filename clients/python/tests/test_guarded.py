@@ -59,11 +59,19 @@ class Guarded(Case):
                     return True
 
             until("rotated", old_key_is_refused)
+            for half_written in ("", "no key at all\n"):
+                file.write_text(half_written)
+                self.assertEqual(locks._credential.header(), f"Bearer {self.key}", "while it is being written")
             file.write_text(key + "\n\n")
+            self.assertEqual(locks._credential.header(), f"Bearer {key}")
             renewals = lock._keeper.renewals
             until("renewed with the new key", lambda: lock._keeper.renewals > renewals)
         with self.assertRaises(Invalid):
             fencepost.Client(service.url, api_key_file=f"{self.folder}/nothing")
+        file.write_text("")
+        with self.assertRaises(Invalid) as caught:
+            fencepost.Client(service.url, api_key_file=str(file))
+        self.assertIn(str(file), str(caught.exception))
         with self.assertRaises(Invalid):
             fencepost.Client(service.url, api_key="two\nlines")
 

@@ -11,7 +11,7 @@ import { encoded, replicas, Service, type ServiceOptions } from "./service.js";
 import type { Said } from "./sse.js";
 
 export interface ClientOptions extends ServiceOptions {
-  /** What every claim is told that does not say otherwise. */
+  /** What every claim is told that does not say otherwise. Whoever tries does not wait, whatever `waitMs` is here. */
   defaults?: ClaimOptions;
 }
 
@@ -21,6 +21,8 @@ const RETRY_MS = 500;
 export class Client {
   readonly #service: Service;
   readonly #defaults: ClaimOptions;
+  /** The same for those who do not wait. */
+  readonly #tries: ClaimOptions;
   readonly #kept = new Set<WeakRef<Keeper>>();
   readonly #pending = new Set<Promise<Keeper>>();
   readonly #closing = new AbortController();
@@ -28,6 +30,8 @@ export class Client {
   constructor(urls: string | readonly string[], options: ClientOptions = {}) {
     this.#service = new Service(replicas(urls), options, new Clock());
     this.#defaults = options.defaults ?? {};
+    this.#tries = { ...this.#defaults };
+    delete this.#tries.waitMs;
   }
 
   /** Waits for a lock. Aborted, it is out of the line at once, and nothing stays locked. */
@@ -37,7 +41,7 @@ export class Client {
 
   /** The lock, if nobody has it. */
   async tryLock(name: string, options: LockOptions = {}): Promise<Lock | null> {
-    return this.#attempt(kinds.lockClaim(name, { ...this.#defaults, ...options }));
+    return this.#attempt(kinds.lockClaim(name, { ...this.#tries, ...options }));
   }
 
   /**
@@ -54,7 +58,7 @@ export class Client {
   }
 
   async trySemaphore(name: string, options: SemaphoreOptions): Promise<Lock | null> {
-    return this.#attempt(kinds.semaphoreClaim(name, { ...this.#defaults, ...options }));
+    return this.#attempt(kinds.semaphoreClaim(name, { ...this.#tries, ...options }));
   }
 
   /** Waits for several names, all or nothing, whatever their order. */
@@ -63,7 +67,7 @@ export class Client {
   }
 
   async tryLockAll(names: readonly string[], options: ClaimOptions = {}): Promise<Lock | null> {
-    return this.#attempt(kinds.batchClaim(names, { ...this.#defaults, ...options }));
+    return this.#attempt(kinds.batchClaim(names, { ...this.#tries, ...options }));
   }
 
   /** Waits until it leads. */
@@ -104,11 +108,15 @@ export class Client {
     await this.#get(`/v1/locks/${encoded(name)}/tokens/${encoded(String(token))}`);
   }
 
-  /** Takes it from its holder, who hears of it with the next renewal. Needs the right `admin`. */
-  async forceRelease(name: string, reason = ""): Promise<Holder | null> {
+  /**
+   * Takes it from its holder, who hears of it with the next renewal; with a `token` only if a holder has that, else
+   * `NotHeldError`. Needs the right `admin`.
+   */
+  async forceRelease(name: string, reason = "", token?: bigint): Promise<Holder | null> {
+    const body: Json = token === undefined ? { reason } : { reason, token: String(token) };
     // Sent twice, it would end the next one's hold.
     const path = `/v1/locks/${encoded(name)}/force-release`;
-    return models.readHolderOrNull((await this.#service.ask("POST", path, { reason }, { repeats: false }))["holder"]);
+    return models.readHolderOrNull((await this.#service.ask("POST", path, body, { repeats: false }))["holder"]);
   }
 
   /** Asks its holder to let go. */

@@ -61,6 +61,22 @@ export class LockLostError extends FencepostError {
   }
 }
 
+/**
+ * The loss in whatever was caught: itself, as the cause of another error, or in a `SuppressedError`, which JavaScript makes of
+ * two errors at the end of an `await using`. `null`: it is about something else.
+ */
+export function lossOf(error: unknown): LockLostError | null {
+  const seen = new Set<unknown>();
+  const look = (at: unknown): LockLostError | null => {
+    if (at instanceof LockLostError) return at;
+    if (typeof at !== "object" || at === null || seen.has(at)) return null;
+    seen.add(at);
+    const { error: last, suppressed, cause } = at as { error?: unknown; suppressed?: unknown; cause?: unknown };
+    return look(last) ?? look(suppressed) ?? look(cause);
+  };
+  return look(error);
+}
+
 /** A newer token was granted: `seen`. */
 export class StaleError extends FencepostError {
   seen: bigint | null = null;

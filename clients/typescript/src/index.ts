@@ -9,6 +9,7 @@ export {
   InvalidError,
   LimitedError,
   LockLostError,
+  lossOf,
   type LossReason,
   NotHeldError,
   StaleError,

@@ -3,6 +3,7 @@
 import { readFile, stat } from "node:fs/promises";
 
 import { InvalidError } from "./errors.js";
+import { checked } from "./service.js";
 
 /**
  * The key in a file, read again when the file has changed: `new Client(url, { apiKey: keyFile() })`. Without a path it is
@@ -17,7 +18,7 @@ export function keyFile(path: string | undefined = process.env["FENCEPOST_API_KE
     try {
       const { mtimeMs, size } = await stat(path);
       const stamp = `${mtimeMs} ${size}`;
-      if (known?.stamp !== stamp) known = { key: (await readFile(path, "utf8")).trim(), stamp };
+      if (known?.stamp !== stamp) known = { key: checked(await readFile(path, "utf8")), stamp };
       return known.key;
     } catch (error) {
       // While it is being replaced, the key that was good before is.

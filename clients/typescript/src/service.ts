@@ -195,7 +195,7 @@ export class Service {
 }
 
 /** Fit for a header. What is not is never shown: it may be a secret all the same. */
-function checked(key: unknown): string {
+export function checked(key: unknown): string {
   const trimmed = typeof key === "string" ? key.trim() : "";
   if (!/^[\x21-\x7e]+$/.test(trimmed)) throw new InvalidError("apiKey: it is one line of visible ASCII characters");
   return trimmed;

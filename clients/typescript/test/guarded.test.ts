@@ -37,7 +37,15 @@ test("a key opens what it is for, and can be rotated under way", async (t) => {
   renameSync(`${auth}.new`, auth);
   const old = place.client(url, { apiKey: first });
   await until("rotated", async () => (await old.inspect("orders/1").catch(() => null)) === null);
+  const read = keyFile(file);
+  assert.equal(await read(), first);
+  for (const halfWritten of ["", "no key at all\n"]) {
+    writeFileSync(file, halfWritten);
+    assert.equal(await read(), first, "while it is being written");
+    assert.ok((await failure(keyFile(file)())) instanceof InvalidError);
+  }
   writeFileSync(file, `${second}\n\n`);
+  assert.equal(await read(), second);
   assert.ok((await lock.renew()) > 10_000);
   assert.ok((await failure(place.client(url, { apiKey: keyFile("/nothing") }).tryLock("x"))) instanceof InvalidError);
   assert.throws(() => keyFile(""), InvalidError);

@@ -11,6 +11,7 @@ import {
   InvalidError,
   type LockEvent,
   LockLostError,
+  NotHeldError,
   StaleError,
 } from "../src/index.js";
 import { failure, inLine, Place, renewed, until } from "./support.js";
@@ -157,6 +158,33 @@ test("pages, nodes and circles", async (t) => {
   assert.deepEqual(await locks.deadlocks(), []);
 });
 
+test("what is said for all claims holds for each, but whoever tries does not wait", async (t) => {
+  const place = new Place(t);
+  const { url } = await place.serve();
+  const locks = place.client(url, { defaults: { ttlMs: 60_000, waitMs: 2_000, label: "mine" } });
+  const lock = await locks.tryLock("x");
+  const [holder] = (await locks.inspect("x")).holders;
+  assert.ok(lock && holder?.label === "mine" && lock.remaining() > 30_000);
+  assert.equal(await locks.tryLock("x"), null);
+  assert.equal(await locks.tryLockAll(["x", "y"]), null);
+  assert.ok(await locks.trySemaphore("s", { permits: 1 }));
+  const busy = await failure(locks.lock("x"));
+  assert.ok(busy instanceof BusyError && busy.waitedMs >= 2_000, String(busy));
+});
+
+test("a lock is taken by force only from whom it was meant", async (t) => {
+  const place = new Place(t);
+  const locks = place.client((await place.serve()).url);
+  const [first] = [await locks.lock("x")];
+  await first.release();
+  const second = await locks.lock("x", { label: "second" });
+  assert.ok((await failure(locks.forceRelease("x", "stuck", first.token))) instanceof NotHeldError);
+  await second.renew();
+  assert.equal((await locks.forceRelease("x", "stuck", second.token))?.label, "second");
+  const reader = await locks.lock("r", { mode: "shared" });
+  assert.equal((await locks.forceRelease("r", "stuck", reader.readerToken))?.shared, true);
+});
+
 test("a lock can be held for so long at most", async (t) => {
   const place = new Place(t);
   const locks = place.client((await place.serve()).url);
@@ -208,6 +236,7 @@ test("bad settings name their field", async (t) => {
     await assert.rejects(locks.lock("x", bad), { name: "InvalidError", message: new RegExp(field) });
   }
   await assert.rejects(locks.tryLock("x", { waitMs: 5 }), InvalidError);
+  await assert.rejects(locks.trySemaphore("x", { permits: 1, waitMs: 5 }), InvalidError);
   const refused = await failure(locks.lock("x", { ttlMs: 7_200_000 }));
   assert.ok(refused instanceof InvalidError && refused.field === "ttl_ms");
   for (const url of ["localhost:7117", "ftp://x", "http://user:secret@host", []]) {

@@ -26,7 +26,7 @@ test("a signal that is aborted later has no say in a lock that is held, nor in i
   const place = new Place(t);
   const locks = place.client((await place.serve()).url);
   const stop = new AbortController();
-  const lock = await locks.lock("x", { ttlMs: 1500, signal: stop.signal });
+  const lock = await locks.lock("x", { ttlMs: 6000, signal: stop.signal });
   stop.abort();
   await renewed(lock, 2);
   lock.check();
@@ -86,7 +86,7 @@ for (const how of ["SIGKILL", "SIGSTOP"] as const) {
 test("a hold is renewed through the other replica", async (t) => {
   const place = new Place(t);
   const [one, two] = [await place.serve(), await place.serve()];
-  await using lock = await place.client([one.url, two.url]).lock("x", { ttlMs: 3000 });
+  await using lock = await place.client([one.url, two.url]).lock("x", { ttlMs: 6000 });
   await one.child.signal("SIGSTOP");
   await renewed(lock, 3);
   lock.check();

@@ -11,6 +11,10 @@ const TICK_MS = 2000;
 const SLOW_TICKS = 2;
 /** Locks that are asked for one by one after an event, at a time. */
 const LOOKS = 12;
+/** So many wait for their turn to be asked for; of more, the rest comes with its page. */
+const DIRTY = 400;
+/** So many change while nobody looks: then all are read when somebody does. */
+const UNSEEN = 1000;
 /** A lock that came free stays in sight for so long. */
 export const LINGER_MS = 5000;
 /** Events of so many prefixes are followed: browsers open six connections to a host. */
@@ -29,8 +33,10 @@ export function kindOf(lock) {
   return lock.holders.some((holder) => holder.shared) ? 'shared' : 'lock';
 }
 
-/** The first holder that ends: what the bar shows. */
-export const leaseOf = (lock) => lock.holders[0];
+const ends = (holder) => holder?.until ?? Infinity;
+
+/** Of several holders the one that ends first: what the bar shows. */
+export const leaseOf = ({ holders }) => holders.reduce((first, holder) => (ends(holder) < ends(first) ? holder : first), holders[0]);
 export const left = (holder) => (holder?.until === undefined ? undefined : holder.until - now());
 export const age = (holder) => (holder?.since === undefined ? undefined : now() - holder.since);
 /** How much of a lease is left, from 0 to 1. */
@@ -54,6 +60,9 @@ export class Book extends EventTarget {
 
   #who;
   #dirty = new Set();
+  /** More changed unseen than was kept. */
+  #missed = false;
+  #reading = false;
   #sweep = { scope: 0, after: '' };
   #seen = () => [];
   #stop = new AbortController();
@@ -65,6 +74,7 @@ export class Book extends EventTarget {
   constructor(who) {
     super();
     this.#who = who;
+    document.addEventListener('visibilitychange', () => this.#shown());
   }
 
   /** What is read: all that the key may see, or of too much only what is searched for. */
@@ -115,20 +125,25 @@ export class Book extends EventTarget {
   /** Every page once, so that any order can be shown. */
   async #readAll() {
     const run = ++this.#run;
-    let [read, cut] = [0, false];
+    this.#reading = true;
+    let [read, cut, failed] = [0, false, false];
     for (const scope of this.#scopes()) {
       let after = '';
       do {
         const page = await this.#page(scope, after, run);
         if (run !== this.#run) return;
-        if (!page) break;
+        if (!page) {
+          failed = true;
+          break;
+        }
         read += page.locks.length;
         after = page.next ?? '';
         cut ||= read >= MOST && after !== '';
       } while (after && !cut);
     }
     this.cut ||= cut;
-    this.whole = !this.problem;
+    this.whole = !failed;
+    this.#reading = false;
     this.#changed();
   }
 
@@ -142,9 +157,9 @@ export class Book extends EventTarget {
       if (run !== this.#run) return undefined;
       const names = new Set(page.locks.map((lock) => lock.name));
       for (const [name, lock] of this.locks) {
-        // Names are ordered by their bytes; what is beyond the plain ones is left to its own page.
+        // Names are ordered by their bytes, which is the order here below the surrogates; the others stay.
         if (name.startsWith(scope) && name > after && (!page.next || name <= page.next) && !names.has(name)
-          && lock.asked < asked && /^[ -~]*$/.test(name)) this.#forget(name);
+          && lock.asked < asked && /^[\0-\ud7ff]*$/.test(name)) this.#forget(name);
       }
       page.locks.forEach((lock) => this.#take(lock, asked));
       this.#healthy();
@@ -202,15 +217,27 @@ export class Book extends EventTarget {
       return;
     }
     this.dispatchEvent(new CustomEvent('event', { detail: { kind, data } }));
-    this.#dirty.add(data.name);
+    if (!this.#missed) this.#dirty.add(data.name);
+    if (this.#dirty.size > UNSEEN) {
+      this.#missed = document.hidden;
+      this.#dirty = new Set([...this.#dirty].slice(0, this.#missed ? 0 : DIRTY));
+    }
     this.#look();
+  }
+
+  /** Somebody looks again. */
+  #shown() {
+    if (document.hidden) return;
+    if (this.#missed) this.#dirtyAll();
+    this.#missed = false;
+    if (this.#dirty.size) this.#look();
   }
 
   #dirtyAll() {
     if (this.whole) this.#readAll();
   }
 
-  /** Asks again for what changed; if that is too much, for what is in sight, and the rest comes with its page. */
+  /** Asks again for what changed, a few at a time: first for what is in sight. */
   async #look() {
     if (this.#looking || document.hidden) return;
     this.#looking = true;
@@ -219,7 +246,7 @@ export class Book extends EventTarget {
     const seen = new Set(this.#seen());
     const names = [...this.#dirty];
     names.sort((one, other) => seen.has(other) - seen.has(one));
-    this.#dirty = new Set();
+    this.#dirty = new Set(names.slice(LOOKS, LOOKS + DIRTY));
     await Promise.all(names.slice(0, LOOKS).map((name) => this.look(name)));
     this.#looking = false;
     if (this.#dirty.size) this.#look();
@@ -243,7 +270,7 @@ export class Book extends EventTarget {
     const started = now();
     if (!document.hidden) {
       await Promise.all([
-        this.whole ? this.#sweepOn() : this.problem && this.#readAll(),
+        this.whole ? this.#sweepOn() : !this.#reading && this.#readAll(),
         this.whole && this.#contended(),
         number % SLOW_TICKS === 0 && this.#health(),
         this.#overdue(),

@@ -110,5 +110,6 @@ export function sparkline(samples, width = 120, height = 22) {
   return svg('svg', { class: 'spark', viewBox: `0 0 ${width} ${height}`, width, height, 'aria-hidden': 'true' },
     svg('line', { class: 'tick', x1: 0, x2: width, y1: height - 1.5, y2: height - 1.5 }),
     svg('polyline', { points: points.join(' ') }),
+    samples.length === 1 && samples[0].well && svg('circle', { class: 'one', cx: x(0), cy: points[0].split(',')[1], r: 1.8 }),
     samples.map(({ well }, at) => !well && svg('circle', { cx: x(at), cy: height - 3, r: 1.8 })));
 }

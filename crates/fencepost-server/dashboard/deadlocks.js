@@ -1,6 +1,6 @@
 // Who waits in a circle, as a drawing and in words.
 
-import { h, many, named, span, svg } from './dom.js';
+import { calm, h, many, named, put, svg } from './dom.js';
 import { lockHash } from './rows.js';
 import { View } from './view.js';
 
@@ -41,6 +41,7 @@ export class Deadlocks extends View {
   #book;
   #list = h('div', { class: 'circles' });
   #drawn = '';
+  #held = [];
   root = h('section', { class: 'view' }, h('h1', { tabindex: '-1', text: 'Deadlocks' }), this.#list);
 
   constructor(book) {
@@ -52,8 +53,8 @@ export class Deadlocks extends View {
   update() {
     const circles = this.#book.deadlocks;
     const key = JSON.stringify(circles.map((circle) => circle.map((lock) => [lock.name, lock.holders[0]?.token])));
-    if (key === this.#drawn) return;
-    this.#drawn = key;
+    if (key === this.#drawn) return this.#times();
+    [this.#drawn, this.#held] = [key, []];
     if (!circles.length) {
       this.#list.replaceChildren(h('div', { class: 'empty' }, h('p', { text: 'Nobody waits in a circle.' }),
         h('p', { class: 'dim', text: 'Circles show for claims that name their actor: the library does so with by(&actor), the service with "actor".' })));
@@ -64,8 +65,16 @@ export class Deadlocks extends View {
       h('div', { class: 'columns' }, graph(circle), h('ol', { class: 'words' }, circle.map((lock, at) => {
         const next = circle[(at + 1) % circle.length];
         const holder = lock.holders[0];
+        const held = h('span');
+        this.#held.push(held);
         return h('li', {}, h('a', { href: lockHash(lock.name), text: lock.name }), ' is held by ', h('b', { text: named(holder?.label) }),
-          holder?.held_ms !== undefined && ` for ${span(holder.held_ms)}`, ', who waits for ', h('a', { href: lockHash(next.name), text: next.name }));
-      })), h('p', { class: 'dim', text: 'It ends when one of them gives up: open a lock to ask its holder, or to take it.' })))));
+          held, ', who waits for ', h('a', { href: lockHash(next.name), text: next.name }));
+      }))), h('p', { class: 'dim', text: 'It ends when one of them gives up: open a lock to ask its holder, or to take it.' }))));
+    this.#times();
+  }
+
+  /** Only these go on. */
+  #times() {
+    this.#book.deadlocks.flat().forEach(({ holders: [holder] }, at) => put(this.#held[at], holder?.held_ms === undefined ? '' : ` for ${calm(holder.held_ms)}`));
   }
 }

@@ -1,7 +1,7 @@
 // Questions to whoever looks: for a key, for a confirmation. And what came of it.
 
 import { lockPath, post } from './api.js';
-import { h, named, say } from './dom.js';
+import { h, named, put, say } from './dom.js';
 import { holderText } from './rows.js';
 
 const TOAST_MS = 7000;
@@ -46,28 +46,41 @@ function confirm({ title, about, field, verb, danger, act }) {
       }
     },
   },
-  about.map((line) => h('p', { text: line })),
+  about.map((line) => h('p', {}, line)),
   h('label', { for: 'dialog-text', text: field }), text, trouble,
   h('div', { class: 'buttons' }, h('button', { type: 'button', onclick: () => dialog.close(), text: 'Cancel' }), sure));
   const dialog = open(title, form);
   text.focus();
 }
 
-export function forceRelease(lock, done) {
-  const who = holderText(lock) || 'nobody';
+/** `again` answers the lock as it is now: whoever was asked about may be somebody else by then. */
+export function forceRelease(lock, again, done) {
+  let meant = lock;
+  const question = h('span');
+  const ask = () => put(question, `Take “${lock.name}” from ${holderText(meant)}?`);
+  ask();
   confirm({
     title: 'Force release',
     about: [
-      `Take “${lock.name}” from ${who}?`,
+      question,
       'The next in line has it at once. The holder hears of it with its next renewal and may work on until then: only a fence that checks tokens stops what it still writes.',
     ],
     field: 'Reason, for the audit log and the history',
     verb: 'Force release',
     danger: true,
     act: async (reason) => {
-      const { holder } = await post(lockPath(lock.name, '/force-release'), { reason });
-      done();
-      return holder ? `“${lock.name}” was taken from ${named(holder.label)}` : `“${lock.name}” was free already`;
+      const free = `“${lock.name}” was free already`;
+      try {
+        const { holder } = await post(lockPath(lock.name, '/force-release'), { reason, token: meant.holders[0].token });
+        done();
+        return holder ? `“${lock.name}” was taken from ${named(holder.label)}` : free;
+      } catch (problem) {
+        if (problem.code !== 'not_held') throw problem;
+        meant = await again();
+        if (!meant.holders.length) return free;
+        ask();
+        throw new Error(`It has gone to ${holderText(meant)} meanwhile, and nothing was done. Once more, if you mean that.`);
+      }
     },
   });
 }
@@ -90,9 +103,16 @@ export function askToYield(lock, done) {
 export function askForKey(check, why) {
   const input = h('input', { id: 'key', type: 'password', autocomplete: 'off', spellcheck: 'false', required: true });
   const trouble = h('p', { class: 'trouble', role: 'alert', text: why });
+  const buttons = [
+    h('button', { type: 'button', onclick: () => attempt(''), text: 'Use my certificate' }),
+    h('button', { type: 'submit', class: 'primary', text: 'Show locks' }),
+  ];
   const attempt = async (value) => {
+    if (buttons[0].disabled) return;
     trouble.textContent = '';
+    buttons.forEach((button) => { button.disabled = true; });
     const refused = await check(value);
+    buttons.forEach((button) => { button.disabled = false; });
     if (refused) trouble.textContent = refused;
     else dialog.close();
   };
@@ -100,11 +120,29 @@ export function askForKey(check, why) {
     h('form', { onsubmit: (event) => { event.preventDefault(); attempt(input.value.trim()); } },
       h('p', { text: 'This service asks everybody for a credential. The key is kept in this window only, and forgotten with it.' }),
       h('label', { for: 'key', text: 'API key' }), input, trouble,
-      h('div', { class: 'buttons' },
-        h('button', { type: 'button', onclick: () => attempt(''), text: 'Use my certificate' }),
-        h('button', { type: 'submit', class: 'primary', text: 'Show locks' }))));
+      h('div', { class: 'buttons' }, buttons)));
   dialog.addEventListener('cancel', (event) => event.preventDefault());
   input.focus();
+}
+
+const SINGLE = 'fencepost-single-keys';
+let single = true;
+try {
+  single = localStorage.getItem(SINGLE) !== 'off';
+} catch {
+  // A browser that keeps nothing has them on.
+}
+
+/** Whether a single letter does something: whoever speaks to their computer may not want that. */
+export const hasSingleKeys = () => single;
+
+function setSingleKeys(on) {
+  single = on;
+  try {
+    localStorage.setItem(SINGLE, on ? 'on' : 'off');
+  } catch {
+    // Until the window is closed, then.
+  }
 }
 
 export function help() {
@@ -115,6 +153,8 @@ export function help() {
   ];
   const dialog = open('Keys',
     h('dl', { class: 'keys' }, keys.map(([key, what]) => [h('dt', {}, h('kbd', { text: key })), h('dd', { text: what })])),
+    h('label', { class: 'check' }, h('input', { id: 'single-keys', type: 'checkbox', checked: single, onchange: (event) => setSingleKeys(event.target.checked) }),
+      'Single letters, digits, / and ? act at once'),
     h('h3', { text: 'What is shown' }),
     h('p', { text: 'What happens at this replica shows at once. Locks that are taken past it, by the library or through another replica, are read page by page: 500 locks in two seconds, and what has waiters each time. A lock’s past is what this replica saw of it.' }),
     h('form', { method: 'dialog', class: 'buttons', onsubmit: (event) => { event.preventDefault(); dialog.close(); } }, h('button', { type: 'submit', class: 'primary', text: 'Close' })));

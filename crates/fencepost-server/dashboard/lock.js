@@ -1,7 +1,7 @@
 // The page of one lock: who has it, who waits, who had it before.
 
 import { get, hasPath, lockPath } from './api.js';
-import { age, left } from './book.js';
+import { age, leaseOf, left } from './book.js';
 import { endOf, ENDS, histogram, isLoss, legend, timeline } from './charts.js';
 import { askToYield, forceRelease } from './dialogs.js';
 import { calm, count, h, many, named, put, span } from './dom.js';
@@ -16,7 +16,8 @@ export class LockPage {
   #book;
   #who;
   #history;
-  #asked = 0;
+  #asking = false;
+  #looking = false;
   #drawn = '';
   #timers = [];
   #bars = [];
@@ -79,12 +80,15 @@ export class LockPage {
     return this.#book.locks.get(this.#name) ?? { name: this.#name, holders: [], waiters: [], kind: 'lock' };
   }
 
-  #again() {
-    this.#book.look(this.#name).then(() => { this.update(); this.#ask(); });
+  async #again() {
+    await this.#book.look(this.#name);
+    this.update();
+    this.#ask();
+    return this.#lock;
   }
 
   force() {
-    if (this.#who.may('admin', this.#name) && this.#lock.holders.length) forceRelease(this.#lock, () => this.#again());
+    if (this.#who.may('admin', this.#name) && this.#lock.holders.length) forceRelease(this.#lock, () => this.#again(), () => this.#again());
   }
 
   yield() {
@@ -100,17 +104,17 @@ export class LockPage {
   }
 
   async #ask() {
-    const turn = ++this.#asked;
+    if (this.#asking || document.hidden) return;
+    this.#asking = true;
     try {
       if (!hasPath(this.#name)) throw new Error('its name has no place in a path');
-      const history = await get(lockPath(this.#name, '/history'));
-      if (turn !== this.#asked) return;
-      this.#history = history;
+      this.#history = await get(lockPath(this.#name, '/history'));
       this.#trouble.hidden = true;
     } catch (problem) {
       put(this.#trouble, `The past of this lock cannot be read now: ${problem.message}`);
       this.#trouble.hidden = false;
     }
+    this.#asking = false;
     this.#draw();
     if (!this.#book.locks.has(this.#name)) await this.#book.look(this.#name);
   }
@@ -155,7 +159,14 @@ export class LockPage {
       const place = this.#line.children[at]?.lastChild;
       if (place) put(place, calm(performance.now() - waiter.since));
     });
-    if (left(lock.holders[0]) < 0) this.#book.look(this.#name).then(() => this.root.isConnected && this.update());
+    if (left(leaseOf(lock)) < 0 && !this.#looking && !document.hidden) this.#lookAgain();
+  }
+
+  async #lookAgain() {
+    this.#looking = true;
+    await this.#book.look(this.#name);
+    this.#looking = false;
+    if (this.root.isConnected) this.update();
   }
 
   #draw() {
@@ -165,7 +176,9 @@ export class LockPage {
     const sorted = over.map((hold) => hold.held_ms).sort((a, b) => a - b);
     const median = sorted.length ? span(sorted[Math.floor((sorted.length - 1) / 2)]) : '–';
     const longest = sorted.length ? span(sorted.at(-1)) : '–';
-    const facts = [['Holds', count(history.grants)], ['Losses', count(history.losses)], ['Median', median], ['Longest', longest]];
+    // The others are of all holds, these of those that are listed.
+    const of = history.grants > history.holds.length ? ` of the last ${sorted.length}` : '';
+    const facts = [['Holds', count(history.grants)], ['Losses', count(history.losses)], [`Median${of}`, median], [`Longest${of}`, longest]];
     this.#facts.replaceChildren(...facts.map(([name, value]) => h('div', { class: name === 'Losses' && history.losses ? 'bad' : '' }, h('dt', { text: name }), h('dd', { class: 'num', text: value }))));
     const ended = history.hold_times.some(({ count: n }) => n);
     const drawn = JSON.stringify([history.hold_times, history.holds.map((hold) => [hold.token, hold.end?.how])]);

@@ -4,11 +4,11 @@ import * as theme from './theme.js';
 import { get, key } from './api.js';
 import { Book } from './book.js';
 import { Deadlocks } from './deadlocks.js';
-import { askForKey, help } from './dialogs.js';
+import { askForKey, hasSingleKeys, help } from './dialogs.js';
 import { calm, h, many, put, say } from './dom.js';
 import { Elections } from './elections.js';
 import { LockPage } from './lock.js';
-import { Nodes, isWell, quorum, voted } from './nodes.js';
+import { Nodes, isQuarantined, isWell, quorum, voted } from './nodes.js';
 import { Table } from './table.js';
 
 /** Why a key is asked for again. */
@@ -79,20 +79,30 @@ class Page {
   #changed() {
     this.#view.update();
     if (byId('link').dataset.state !== 'connecting') this.#link();
-    const { problem, heardAt } = this.#book;
-    const old = heardAt === undefined ? '' : ` What is shown is ${calm(performance.now() - heardAt)} old.`;
-    const serious = problem && problem.status !== 0 && problem.status !== 401;
-    this.#alert('store', serious && 'gone', serious && (problem.status === 403 ? 'This key may not list these names.' : `The store does not answer.${old}`));
+    this.#trouble();
     this.#badge('elections', this.#book.counts.leaders.length, 'leader');
   }
 
+  /** What is wrong with the store. If that is its quorum, one alert says all of it. */
+  #trouble() {
+    const { problem, heardAt, nodes } = this.#book;
+    const { well, needed, all, broken, hurt } = quorum(nodes?.nodes ?? []);
+    const serious = problem && problem.status !== 0 && problem.status !== 401;
+    const old = !serious || heardAt === undefined ? '' : ` What is shown is ${calm(performance.now() - heardAt)} old.`;
+    const unlisted = problem?.status === 403;
+    const alone = serious && (unlisted || !(nodes && broken));
+    this.#alert('store', alone && 'gone', unlisted ? 'This key may not list these names.' : `The store does not answer.${old}`);
+    const named = (which) => nodes.nodes.filter(which).map((node) => `${node.node} (${voted(node)})`).join(', ');
+    const [away, resting] = nodes ? [named((node) => !isWell(node) && !isQuarantined(node)), named(isQuarantined)] : [];
+    const who = [away && `Away: ${away}.`, resting && `Not voting: ${resting}.`].filter(Boolean).join(' ');
+    this.#alert('quorum', !nodes ? undefined : broken ? 'gone' : hurt ? 'late' : undefined,
+      broken ? `${all > 1 ? `No quorum: ${well} of ${all} nodes vote, ${needed} must` : 'The store is away'}. Nothing can be granted or renewed; what is held runs out.${unlisted ? '' : old} ${who}`
+        : hurt && `${all - well} of ${all} nodes ${all - well === 1 ? 'does' : 'do'} not vote, locks go on. ${who}`, '#/nodes', 'Nodes');
+  }
+
   #health() {
-    const nodes = this.#book.nodes?.nodes ?? [];
-    const { well, needed, all, broken, hurt } = quorum(nodes);
-    const away = nodes.filter((node) => !isWell(node)).map((node) => `${node.node} (${voted(node)})`).join(', ');
-    this.#alert('quorum', broken ? 'gone' : hurt ? 'late' : undefined,
-      broken ? `${all > 1 ? `No quorum: ${well} of ${all} nodes vote, ${needed} must` : 'The store is away'}. Nothing can be granted or renewed; what is held runs out. Away: ${away}`
-        : hurt && `${all - well} of ${all} nodes ${all - well === 1 ? 'does' : 'do'} not vote, locks go on: ${away}`, '#/nodes', 'Nodes');
+    this.#trouble();
+    const { all, well, hurt } = quorum(this.#book.nodes?.nodes ?? []);
     this.#badge('nodes', hurt ? all - well : 0, 'node away', 'nodes away', 'bad');
     const circles = this.#book.deadlocks.length;
     this.#alert('deadlock', circles ? 'late' : undefined, circles && `${many(circles, 'deadlock')}: ${this.#book.deadlocks[0].map((lock) => lock.name).join(' → ')}`, '#/deadlocks', 'Look');
@@ -141,7 +151,7 @@ class Page {
     const typing = event.target.closest('input, select, textarea, dialog');
     if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector('dialog[open]')) return;
     if (event.key === 'Escape' && event.target.id === 'search') return this.#views.locks.focusRows();
-    if (typing) return;
+    if (typing || (event.key.length === 1 && !hasSingleKeys())) return;
     const views = ['#/', '#/elections', '#/nodes', '#/deadlocks'];
     const act = {
       '/': () => { location.hash = '#/'; setTimeout(() => this.#views.locks.focusSearch()); },
@@ -166,6 +176,11 @@ function leave(why) {
 
 /** Whether a key is good: then the page begins. */
 async function enter(value) {
+  // What fits into no header could not even be refused by the service.
+  if (!/^[!-~]*$/.test(value)) {
+    key.forget();
+    return 'This is no key: there are spaces in it, or characters that nobody sees. Copy it once more.';
+  }
   key.set(value);
   try {
     const who = rights(await get('/v1/whoami'));

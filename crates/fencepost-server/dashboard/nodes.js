@@ -8,8 +8,13 @@ const SAMPLES = 60;
 const WELL = ['granted', 'refused', 'stale'];
 
 export const isWell = (node) => WELL.includes(node.vote) && node.quarantined_ms === undefined;
+/** It answers, and may not vote yet. */
+export const isQuarantined = (node) => WELL.includes(node.vote) && node.quarantined_ms !== undefined;
 /** What a node says, in words. A node that lost its memory answers, but does not vote. */
 export const voted = (node) => (node.quarantined_ms !== undefined ? `quarantined for ${calm(node.quarantined_ms)}` : isWell(node) ? 'answers' : node.vote);
+
+/** What it said to the last claim. That another has a lock is no refusal of the node. */
+const lastVote = ({ last_vote: vote = 'none yet' }) => (vote.startsWith('quarantined') ? 'quarantined' : vote === 'refused' ? 'held by another' : vote);
 
 /** How the vote goes: who answers, and how many must. */
 export function quorum(nodes) {
@@ -24,14 +29,16 @@ export class Nodes extends View {
   title = 'Nodes';
   #book;
   #samples = new Map();
+  #drawn;
   #summary = h('p', { class: 'lead' });
   #votes = h('ul', { class: 'votes', 'aria-label': 'Votes' });
   #body = h('tbody');
   #can = h('ul', { class: 'can' });
+  #leases = h('p', { class: 'dim' });
   root = h('section', { class: 'view' }, h('h1', { tabindex: '-1', text: 'Nodes of the store' }), this.#summary, this.#votes,
     h('div', { class: 'card' }, h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Nodes' }, h('table', { class: 'nodes' },
       h('thead', {}, h('tr', {}, ['Node', 'Says', 'Last vote', 'Latency', 'Last minutes'].map((text) => h('th', { scope: 'col', text })))), this.#body))),
-    h('div', { class: 'card' }, h('h2', { text: 'What this store can do' }), this.#can));
+    h('div', { class: 'card' }, h('h2', { text: 'What this store can do' }), this.#can, this.#leases));
 
   constructor(book) {
     super();
@@ -51,6 +58,9 @@ export class Nodes extends View {
   update() {
     const known = this.#book.nodes;
     if (!known) return put(this.#summary, 'Asking the nodes…');
+    // Nothing new: whoever marks a text keeps it.
+    if (known === this.#drawn) return;
+    this.#drawn = known;
     const { well, needed, all, broken } = quorum(known.nodes);
     put(this.#summary, all === 1 ? `One node, which ${well ? 'answers' : 'does not answer'}.`
       : `${well} of ${all} vote, ${needed} must. ${broken ? 'No lock can be granted or renewed.' : well < all ? 'Locks go on.' : ''}`);
@@ -61,7 +71,7 @@ export class Nodes extends View {
     this.#body.replaceChildren(...known.nodes.map((node) => h('tr', {},
       h('td', { class: 'who', text: node.node }),
       h('td', {}, h('span', { class: 'pill', 'data-state': stateOf(node), text: voted(node) })),
-      h('td', { class: 'dim', text: node.last_vote ?? 'none yet' }),
+      h('td', { class: 'dim', text: lastVote(node) }),
       h('td', { class: 'num', text: WELL.includes(node.vote) ? (node.latency_ms < 1 ? '< 1 ms' : span(node.latency_ms)) : node.latency_ms < 1 ? 'none' : `gave up after ${span(node.latency_ms)}` }),
       h('td', {}, sparkline(this.#samples.get(node.node) ?? [])))));
     const can = [
@@ -70,7 +80,7 @@ export class Nodes extends View {
       [known.survives_a_node, 'Locks outlive the loss of a node', 'The loss of a node is the loss of its locks'],
       [known.records, 'It keeps records beside locks', 'It keeps no records'],
     ];
-    this.#can.replaceChildren(...can.map(([is, yes, no]) => h('li', { 'data-state': is ? 'well' : 'none', text: is ? yes : no })),
-      h('li', { 'data-state': 'none', text: `Leases from ${span(known.smallest_ttl_ms)} to ${span(known.largest_ttl_ms)}; version ${known.version}` }));
+    this.#can.replaceChildren(...can.map(([is, yes, no]) => h('li', { 'data-state': is ? 'well' : 'none', text: is ? yes : no })));
+    put(this.#leases, `Leases from ${span(known.smallest_ttl_ms)} to ${span(known.largest_ttl_ms)}; version ${known.version}`);
   }
 }

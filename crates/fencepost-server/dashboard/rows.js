@@ -18,6 +18,9 @@ export function holderText(lock) {
     : named(first.label);
 }
 
+/** The same beside the kind, which says that they are readers. */
+const holderCell = (lock) => (lock.holders.length > 1 ? holderText(lock).replace(' readers', '') : holderText(lock) || 'free');
+
 /** What is left of a lease, as a bar and in words. */
 export class Bar {
   #fill = h('i');
@@ -69,9 +72,9 @@ export class Row {
       put(this.#kind, kindName(lock));
       this.#kind.dataset.kind = lock.kind;
       this.root.classList.toggle('free', !lock.holders.length);
-      put(this.#holder, lock.holders.length ? holderText(lock) : 'free');
+      put(this.#holder, holderCell(lock));
       this.#holder.title = holderText(lock);
-      put(this.#token, leaseOf(lock)?.token ?? '');
+      put(this.#token, lock.holders[0]?.token ?? '');
       const waiting = lock.waiters.length;
       this.#waiting.hidden = !waiting;
       put(this.#waiting, waiting ? count(waiting) : '');
@@ -84,8 +87,8 @@ export class Row {
 
   /** Time goes on. */
   tick() {
-    const holder = leaseOf(this.lock);
-    put(this.#age, holder?.since === undefined ? '' : calm(age(holder)));
-    this.#bar.show(holder);
+    const [first] = this.lock.holders;
+    put(this.#age, first?.since === undefined ? '' : calm(age(first)));
+    this.#bar.show(leaseOf(this.lock));
   }
 }

@@ -17,8 +17,8 @@ const COLUMNS = [
   { id: 'name', title: 'Name', of: (lock) => lock.name },
   { id: 'kind', title: 'Kind', of: (lock) => kindName(lock) },
   { id: 'holder', title: 'Holder', of: (lock) => holderText(lock).toLowerCase() || '\uffff' },
-  { id: 'token', title: 'Token', of: (lock) => number(Number(leaseOf(lock)?.token?.replace('r', '')), -1), falls: true },
-  { id: 'age', title: 'Held for', of: (lock) => number(-leaseOf(lock)?.since, -Infinity), falls: true },
+  { id: 'token', title: 'Token', of: (lock) => number(Number(lock.holders[0]?.token?.replace('r', '')), -1), falls: true },
+  { id: 'age', title: 'Held for', of: (lock) => number(-lock.holders[0]?.since, -Infinity), falls: true },
   { id: 'left', title: 'Time left', of: (lock) => number(leaseOf(lock)?.until, Infinity), moves: true },
   { id: 'waiters', title: 'In line', of: (lock) => lock.waiters.length, falls: true },
 ];
@@ -58,7 +58,7 @@ export class Table {
   #heads = COLUMNS.map((column) => h('span', { role: 'columnheader', class: column.id },
     h('button', { type: 'button', onclick: () => this.#sortBy(column) }, column.title, h('i', { 'aria-hidden': 'true' }))));
   #space = h('div', { class: 'space', role: 'presentation' });
-  #body = h('div', { class: 'body', role: 'rowgroup' }, this.#space);
+  #body = h('div', { class: 'body', role: 'rowgroup', tabindex: '-1' }, this.#space);
   #empty = h('div', { class: 'empty', hidden: true });
   #grid = h('div', { class: 'grid', role: 'grid', 'aria-label': 'Locks' },
     h('div', { role: 'rowgroup', class: 'head' }, h('div', { role: 'row', class: 'row', 'aria-rowindex': '1' }, this.#heads)),
@@ -199,7 +199,7 @@ export class Table {
   }
 
   #render() {
-    const height = rowHeight();
+    const [height, inside] = [rowHeight(), this.#body.contains(document.activeElement)];
     this.#space.style.height = `${this.#shown.length * height}px`;
     this.#grid.setAttribute('aria-rowcount', this.#shown.length + 1);
     const [first, last] = this.#range();
@@ -224,6 +224,13 @@ export class Table {
     // Tab must get into the table, also when the row that had focus is out of sight.
     const inSight = [...used];
     if (inSight.length && !inSight.some((row) => row.root.tabIndex === 0)) inSight[0].root.tabIndex = 0;
+    if (inside) this.#follow(inSight);
+  }
+
+  /** Focus stays with its lock, wherever that is shown now; what is out of sight keeps the keys. */
+  #follow(inSight) {
+    const row = inSight.find(({ lock }) => lock.name === this.#cursor)?.root;
+    if (row ? !row.contains(document.activeElement) : document.activeElement !== this.#body) (row ?? this.#body).focus({ preventScroll: true });
   }
 
   #tick() {
@@ -266,7 +273,7 @@ export class Table {
       Home: 0, End: this.#shown.length - 1,
     }[event.key];
     if (to !== undefined) this.#focus(to);
-    else if ((event.key === 'Enter' || event.key === ' ') && this.#cursor !== undefined) location.hash = lockHash(this.#cursor);
+    else if ((event.key === 'Enter' || event.key === ' ') && at >= 0) location.hash = lockHash(this.#cursor);
     else return;
     event.preventDefault();
   }

@@ -166,6 +166,11 @@ impl Problem {
         }
     }
 
+    /// Somebody else than was meant, or nobody.
+    pub(crate) fn another_holds() -> Self {
+        Self::new(StatusCode::CONFLICT, "not_held", "whoever had this token does not hold it any more: look again")
+    }
+
     pub(crate) fn held(waited: std::time::Duration, holder: Option<&Holder>) -> Self {
         let detail = holder.map_or("held by another".to_owned(), |holder| format!("held by {holder}"));
         let problem = Self::new(StatusCode::LOCKED, "held", detail).with("waited_ms", wire::ms(waited));

@@ -255,9 +255,14 @@ fn who_is_thrown_out_or_asked_hears_of_it_with_the_next_renewal() {
         (&json!("two"), &json!("backup"))
     );
 
-    let forced = service.post("/v1/locks/a/force-release", &json!({ "reason": "stuck" })).good();
+    let others = json!({ "reason": "stuck", "token": "1" });
+    service.post("/v1/locks/a/force-release", &others).problem(409, "not_held");
+    service.post("/v1/locks/a/renew", &lease).good();
+    let meant = json!({ "reason": "stuck", "token": lease["token"] });
+    let forced = service.post("/v1/locks/a/force-release", &meant).good();
     assert_eq!(forced["holder"]["label"], "one");
     assert_eq!(service.post("/v1/locks/a/renew", &lease).problem(409, "not_held")["reason"], "revoked");
+    service.post("/v1/locks/a/force-release", &meant).problem(409, "not_held");
     assert_eq!(service.post("/v1/locks/a/force-release", &json!({})).good()["holder"], Value::Null);
     assert_eq!(service.post("/v1/locks/a/ask", &json!({})).good()["holder"], Value::Null);
 }

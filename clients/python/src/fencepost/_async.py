@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, AsyncIterator, Dict, Generator, Generic, Iterable, List, Optional, Type, TypeVar
 
 from . import _kinds
+from ._aside import aside
 from ._claims import Claim
 from ._core import Core
 from ._engine import Engine
@@ -152,7 +153,13 @@ class AsyncStream(Generic[T], AsyncIterator[T]):
         self._engine, self._source = engine, source
 
     async def __anext__(self) -> T:
-        return await self._engine.wait_async(_next(self._source))
+        try:
+            return await self._engine.wait_async(_next(self._source))
+        except FencepostError as error:
+            # The client has ended it.
+            if error.code != "closed":
+                raise
+            raise StopAsyncIteration from None
 
     async def aclose(self) -> None:
         try:
@@ -239,10 +246,11 @@ class AsyncClient(Core):
         engine = self._started()
         await engine.wait_async(self._check_token(engine, name, token))
 
-    async def force_release(self, name: str, reason: str = "") -> Optional[Holder]:
-        """Takes it from its holder, who hears of it with the next renewal. Needs the right `admin`."""
+    async def force_release(self, name: str, reason: str = "", *, token: Optional[int] = None) -> Optional[Holder]:
+        """Takes it from its holder, who hears of it with the next renewal; with a `token` only if a holder has that, else
+        `NotHeld`. Needs the right `admin`."""
         engine = self._started()
-        return await engine.wait_async(self._force_release(engine, name, reason))
+        return await engine.wait_async(self._force_release(engine, name, reason, token))
 
     async def ask(self, name: str, note: str = "", *, label: Optional[str] = None) -> Optional[Holder]:
         """Asks its holder to let go."""
@@ -275,7 +283,7 @@ class AsyncClient(Core):
             try:
                 await engine.wait_async(self._release_all(engine))
             finally:
-                await asyncio.get_running_loop().run_in_executor(None, engine.stop)
+                await aside(engine.stop)
 
     async def __aenter__(self) -> AsyncClient:
         return self

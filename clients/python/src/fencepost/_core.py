@@ -93,10 +93,11 @@ class Core:
     async def _check_token(self, engine: Engine, name: str, token: int) -> None:
         await self._get(engine, f"/v1/locks/{encoded(name)}/tokens/{int(token)}")
 
-    async def _force_release(self, engine: Engine, name: str, reason: str) -> Optional[Holder]:
+    async def _force_release(self, engine: Engine, name: str, reason: str, token: Optional[int]) -> Optional[Holder]:
         path = f"/v1/locks/{encoded(name)}/force-release"
+        body = {"reason": reason} if token is None else {"reason": reason, "token": str(int(token))}
         # Sent twice, it would end the next one's hold.
-        return _holder(await engine.service.ask("POST", path, {"reason": reason}, repeats=False))
+        return _holder(await engine.service.ask("POST", path, body, repeats=False))
 
     async def _ask(self, engine: Engine, name: str, note: str, label: Optional[str]) -> Optional[Holder]:
         body = {"note": note} if label is None else {"note": note, "label": label}

@@ -6,10 +6,12 @@ The standard library's `http.client` cannot be cancelled while it waits; a claim
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 import time
-from typing import AsyncIterator, Dict, List, Optional, Tuple
+from typing import Any, AsyncIterator, Dict, List, Optional, Tuple
 
+from ._aside import aside, within
 from ._settings import Address
 
 ANSWER_MAX = 16 * 1024 * 1024
@@ -141,14 +143,33 @@ class Replica:
 
     async def _connect(self) -> _Link:
         address = self.address
-        opening = asyncio.open_connection(address.host, address.port, ssl=self._context, limit=LINE_MAX)
         try:
-            reader, writer = await asyncio.wait_for(opening, CONNECT_TIME)
+            return await within(self._open(), CONNECT_TIME, _Link.abort)
         except asyncio.TimeoutError:
             raise Broken(f"{address}: no connection within {CONNECT_TIME:g} s", sent=False) from None
-        except OSError as error:
+        except (OSError, RuntimeError, ValueError) as error:
+            # Also a name that cannot be one, and a thread that cannot be started.
             raise Broken(f"{address}: {error}", sent=False) from None
-        return _Link(reader, writer)
+
+    async def _open(self) -> _Link:
+        """To the first of its addresses that answers."""
+        trouble: OSError = OSError("the name has no address")
+        for family, to in await _resolved(self.address):
+            try:
+                connected = await _connected(family, to)
+            except OSError as error:
+                trouble = error
+                continue
+            try:
+                name = self.address.host if self._context is not None else None
+                reader, writer = await asyncio.open_connection(
+                    sock=connected, ssl=self._context, server_hostname=name, limit=LINE_MAX
+                )
+            except BaseException:
+                connected.close()
+                raise
+            return _Link(reader, writer)
+        raise trouble
 
     async def _exchange(self, link: _Link, method: str, path: str, headers: Dict[str, str], body: bytes) -> Answer:
         lines = [f"{method} {path} HTTP/1.1", f"host: {self.address.authority}"]
@@ -168,6 +189,27 @@ class Replica:
             link.abort()
             raise
         return Answer(self, link, status, answered)
+
+
+async def _resolved(address: Address) -> List[Tuple[int, Any]]:
+    """Family and address of each place that a name stands for. Not by the loop, whose threads end with the main one."""
+    host, port = address.host, address.port
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+    except socket.gaierror:
+        found = await aside(lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+    return [(family, to) for family, _, _, _, to in found]
+
+
+async def _connected(family: int, to: Any) -> socket.socket:
+    connecting = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        connecting.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(connecting, to)
+    except BaseException:
+        connecting.close()
+        raise
+    return connecting
 
 
 async def _head(reader: asyncio.StreamReader) -> Tuple[int, Dict[str, str]]:
@@ -206,7 +248,7 @@ async def events(answer: Answer, silence: float) -> AsyncIterator[Said]:
     try:
         while True:
             try:
-                text += await asyncio.wait_for(pieces.__anext__(), silence)
+                text += await within(pieces.__anext__(), silence)
             except (StopAsyncIteration, asyncio.TimeoutError, OSError, EOFError, ValueError):
                 return
             text = text.replace(b"\r\n", b"\n")

@@ -8,6 +8,7 @@ import ssl
 from typing import Any, AsyncIterator, Callable, Dict, List, Mapping, Optional, Tuple
 from urllib.parse import urlencode
 
+from ._aside import within
 from ._clock import now
 from ._http import Answer, Broken, Replica, Said, events
 from ._settings import Address, Credential
@@ -70,7 +71,7 @@ class Service:
             if left <= 0:
                 break
             try:
-                return await asyncio.wait_for(self._whole(index, method, target, body, repeats), left)
+                return await within(self._whole(index, method, target, body, repeats), left)
             except asyncio.TimeoutError:
                 replica = self._replicas[index].address
                 trouble = Unreachable(f"{replica}: no answer within {left:.3g} s", outcome_unknown=True)
@@ -143,10 +144,11 @@ class Service:
         for _ in range(len(self._replicas)):
             index = self._current
             try:
-                answer = await asyncio.wait_for(self._begin(index, method, target, body, more, True), ANSWER_TIME)
+                beginning = self._begin(index, method, target, body, more, True)
+                answer = await within(beginning, ANSWER_TIME, Answer.close)
                 if answer.status == 200:
                     return index, events(answer, SILENCE_MAX)
-                _read(answer, await asyncio.wait_for(answer.whole(), ANSWER_TIME))
+                _read(answer, await within(answer.whole(), ANSWER_TIME))
                 trouble = Unreachable("an answer that is no stream")
             except asyncio.TimeoutError:
                 trouble = Unreachable("the service does not answer", outcome_unknown=True)

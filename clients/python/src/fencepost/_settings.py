@@ -92,10 +92,11 @@ class Credential:
             with open(file, encoding="utf-8") as opened:
                 self._key = _checked(opened.read())
             self._stamp = stamp
-        except (OSError, UnicodeDecodeError) as error:
+        except (OSError, UnicodeDecodeError, Invalid) as error:
             # While it is being replaced, the key that was good before is.
             if self._key is None:
-                raise Invalid(f"api_key_file: {file}: {getattr(error, 'strerror', None) or 'no text'}") from None
+                why = "no key: one line of visible ASCII characters" if isinstance(error, Invalid) else "no text"
+                raise Invalid(f"api_key_file: {file}: {getattr(error, 'strerror', None) or why}") from None
 
 
 def _checked(key: str) -> str:

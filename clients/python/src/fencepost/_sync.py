@@ -252,10 +252,11 @@ class Client(Core):
         engine = self._started()
         engine.wait(self._check_token(engine, name, token))
 
-    def force_release(self, name: str, reason: str = "") -> Optional[Holder]:
-        """Takes it from its holder, who hears of it with the next renewal. Needs the right `admin`."""
+    def force_release(self, name: str, reason: str = "", *, token: Optional[int] = None) -> Optional[Holder]:
+        """Takes it from its holder, who hears of it with the next renewal; with a `token` only if a holder has that, else
+        `NotHeld`. Needs the right `admin`."""
         engine = self._started()
-        return engine.wait(self._force_release(engine, name, reason))
+        return engine.wait(self._force_release(engine, name, reason, token))
 
     def ask(self, name: str, note: str = "", *, label: Optional[str] = None) -> Optional[Holder]:
         """Asks its holder to let go."""

@@ -1,8 +1,7 @@
 //! The dashboard in a real browser, in front of a real service with real clients. The stories are in `driver/`; this
 //! starts them, and the servers that they need.
 //!
-//! Screenshots are written to `target/dashboard`. With `FENCEPOST_LONG` the length of frames is measured too: on a
-//! machine that does other things, a long frame says nothing.
+//! Screenshots are written to `target/dashboard`.
 #![cfg(feature = "serve")]
 
 use std::io::{BufRead, BufReader, Write};
@@ -27,6 +26,8 @@ fn story(name: &str, store: &str, mut answer: impl FnMut(&str)) {
         .env("FENCEPOST_BROWSER", find("chromium", "chromium"))
         .env("FENCEPOST_SETUP", find_in_setup("browser/node_modules"))
         .env("FENCEPOST_PICTURES", pictures)
+        .env("FENCEPOST_CLIENT", here("../../clients/typescript"))
+        .env("FENCEPOST_COMPILER", find_in_setup("sdk-node/node_modules"))
         .env("FENCEPOST_FOLDER", folder.path())
         .env("FENCEPOST_STORE", store.replace("{folder}", &folder.path().display().to_string()))
         .env("HOME", folder.path())
@@ -74,6 +75,11 @@ fn ten_thousand_locks_are_a_few_rows() {
 #[test]
 fn it_is_legible_by_day_by_night_on_a_phone_and_without_eyes() {
     story("looks", FILE, nothing);
+}
+
+#[test]
+fn a_page_of_the_service_locks_with_the_client_for_typescript() {
+    story("client", FILE, nothing);
 }
 
 #[test]

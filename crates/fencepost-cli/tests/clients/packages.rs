@@ -49,6 +49,8 @@ impl Python {
         done(pip(None, &alone).arg(at("wheels")).arg(at("source")));
         done(Command::new(&python).args(["-m", "venv", "--without-pip"]).arg(at("venv")));
         let wheel = only(&at("wheels"), ".whl");
+        let inside = done(Command::new(&python).args(["-m", "zipfile", "--list"]).arg(&wheel));
+        assert!(inside.contains("fencepost/py.typed"), "without it nobody sees the types: {inside}");
         done(pip(Some(at("venv/bin/python")), &["install", "--no-index"]).arg(wheel));
         // The tests see the package that was installed, not the source beside them.
         fs::rename(at("source/src"), at("source/typed")).expect("renamed");
@@ -86,17 +88,21 @@ impl Node {
         let modules = Tool::Node.path("node_modules");
         std::os::unix::fs::symlink(&modules, at("source/node_modules")).expect("a link");
         let tsc = modules.join("typescript/bin/tsc");
-        for settings in ["tsconfig.json", "tsconfig.test.json"] {
-            done(Command::new("node").arg(&tsc).args(["--project", settings]).current_dir(at("source")));
-        }
         let npm = |words: &[&str]| {
             let mut npm = Command::new("npm");
-            npm.args(words).args(["--silent", "--offline", "--ignore-scripts", "--no-audit", "--no-fund"]);
+            npm.args(words).args(["--silent", "--offline", "--no-audit", "--no-fund"]);
             npm
         };
         fs::create_dir_all(at("app")).expect("a folder");
+        // It builds what it packs: this is a checkout in which nothing was built.
         done(npm(&["pack", "--pack-destination", ".."]).current_dir(at("source")));
         let archive = only(folder.path(), ".tgz");
+        let inside = done(Command::new("tar").arg("tzf").arg(&archive));
+        for file in ["dist/index.js", "dist/index.d.ts", "dist/node.js", "dist/node.d.ts"] {
+            assert!(inside.contains(&format!("package/{file}")), "{file} is not packed: {inside}");
+        }
+        let tests = ["--project", "tsconfig.test.json"];
+        done(Command::new("node").arg(&tsc).args(tests).current_dir(at("source")));
         fs::write(at("app/package.json"), "{ \"type\": \"module\", \"private\": true }").expect("a file");
         done(npm(&["install"]).arg(archive).current_dir(at("app")));
         Self { folder }

@@ -135,13 +135,20 @@ pub(crate) async fn check(
 /// Ends somebody's hold.
 #[utoipa::path(post, path = "/v1/locks/{id}/force-release", tag = "locks", request_body = wire::Force,
     params(("id" = String, Path, description = "The name, percent-encoded")),
-    responses((status = 200, body = wire::WhoHeld), (status = "4XX", body = ProblemBody),
-        (status = "5XX", body = ProblemBody)))]
+    responses((status = 200, body = wire::WhoHeld), (status = 409, body = ProblemBody, description = "not_held"),
+        (status = "4XX", body = ProblemBody), (status = "5XX", body = ProblemBody)))]
 pub(crate) async fn force_release(
     State(app): State<Arc<App>>,
     Allowed { name, caller, .. }: Allowed<Admin>,
-    Body(wire::Force { reason }): Body<wire::Force>,
+    Body(wire::Force { reason, token }): Body<wire::Force>,
 ) -> Result<Json<wire::WhoHeld>, Problem> {
+    if let Some(token) = token {
+        let state = app.locks.inspect(name.as_str()).await?;
+        let meant = token.strip_prefix('r').unwrap_or(&token);
+        if !state.holders.iter().any(|holder| holder.token.is_some_and(|token| token.to_string() == meant)) {
+            return Err(Problem::another_holds());
+        }
+    }
     let holder = app.locks.force_release(name.as_str(), &reason).await?;
     app.witness.forced(&caller, &name, holder.as_ref(), &reason);
     app.events.forced(&name, caller.name());

@@ -167,6 +167,9 @@ pub(crate) struct Force {
     /// For the log.
     #[serde(default)]
     pub(crate) reason: String,
+    /// Only if a holder has this token. It is looked at first and ended then, in two steps: what changes hands between them
+    /// is ended all the same.
+    pub(crate) token: Option<String>,
 }
 
 /// What a holder is asked.

@@ -24,7 +24,8 @@ await service.take('stock/1', { label: 'counter' }, worker);
 await service.take('payroll/secret', { label: 'hidden' }, worker);
 
 // A refused key is the browser's own message.
-const page = await look(service, {}, /status of 401/);
+// So is one that comes too late to take a lock from whom it was meant.
+const page = await look(service, {}, /status of (401|409)/);
 const enter = async (text) => {
   await until('it asks for a key', () => page.evaluate(() => document.activeElement?.id === 'key'));
   await page.keyboard.type(text);
@@ -38,8 +39,21 @@ await page.locator('#key').fill('');
 await enter(blind);
 await until('it sees nothing', () => page.getByText('may not observe anything').isVisible());
 await page.locator('#key').fill('');
+await enter(`${viewer.slice(0, 20)}\u200b${viewer.slice(20)}`);
+await until('it is no key', () => page.getByText('This is no key').isVisible());
+equal(await page.evaluate(() => Object.keys(sessionStorage)), [], 'and not kept');
+await page.locator('#key').fill('');
+// Whoever is impatient comes in once.
+let [asked, open] = [0, undefined];
+const opened = new Promise((resolve) => { open = resolve; });
+await page.route('**/v1/whoami', async (route) => { asked += 1; await opened; await route.continue(); });
 await enter(viewer);
+await until('it is being looked at', () => page.getByRole('button', { name: 'Show locks' }).isDisabled());
+await page.keyboard.press('Enter');
+open();
 await live(page);
+equal(asked, 1, 'asked once');
+await page.unroute('**/v1/whoami');
 await until('what it may see', async () => JSON.stringify((await rows(page)).map(({ name }) => name)) === '["orders/1","stock/1"]');
 await service.take('stock/2', { label: 'late' }, worker);
 await until('also what comes', async () => (await rows(page)).length === 3);
@@ -75,6 +89,16 @@ await picture(page, 'force');
 await page.keyboard.press('Escape');
 await until('it is closed', async () => (await page.locator('dialog').count()) === 0);
 equal((await service.ask('GET', 'locks/orders%2F1', undefined, worker)).holders.length, 1, 'nothing happened without a yes');
+// It goes to another while somebody decides: that one was not meant.
+await page.keyboard.press('f');
+await until('it asks first', () => page.getByText('Take “orders/1” from holder?').isVisible());
+await service.release(lease, worker);
+await service.take('orders/1', { label: 'next' }, worker);
+await page.keyboard.press('Enter');
+await until('it asks again', () => page.getByText('Take “orders/1” from next?').isVisible());
+equal((await service.ask('GET', 'locks/orders%2F1', undefined, worker)).holders.map(({ label }) => label), ['next'], 'nothing was done');
+await page.keyboard.press('Escape');
+await until('it is closed', async () => (await page.locator('dialog').count()) === 0);
 await page.locator('#force').focus();
 await page.keyboard.press('Enter');
 await page.keyboard.type('it hangs');

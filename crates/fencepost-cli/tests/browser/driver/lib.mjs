@@ -8,11 +8,14 @@ import readline from 'node:readline';
 
 const { FENCEPOST_PROGRAM: PROGRAM, FENCEPOST_BROWSER: BROWSER, FENCEPOST_SETUP: SETUP, FENCEPOST_PICTURES: PICTURES } = process.env;
 export const { FENCEPOST_STORE: STORE, FENCEPOST_FOLDER: FOLDER } = process.env;
-export const LONG = process.env.FENCEPOST_LONG !== undefined;
 
 const require = createRequire(path.join(SETUP, 'x.js'));
 const { chromium } = require('playwright-core');
 const AXE = fs.readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
+
+/** What the page may do: nothing but what it was made for. */
+const POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
+  + "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
 
 /** How long a story waits for what must come. */
 const PATIENCE_MS = 30000;
@@ -159,7 +162,7 @@ export async function look(service, options = {}, expected = /^$/) {
     document.addEventListener('securitypolicyviolation', (event) => globalThis.violated(`${event.violatedDirective} ${event.blockedURI}`));
   });
   const answer = await page.goto(`${service.url}/`);
-  assert(answer.headers()['content-security-policy'].startsWith("default-src 'none'; script-src 'self';"), 'there is a policy');
+  equal(answer.headers()['content-security-policy'], POLICY, 'the policy');
   page.well = () => equal(wrong, [], 'nothing went wrong in the browser');
   return page;
 }

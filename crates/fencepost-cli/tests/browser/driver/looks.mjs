@@ -5,10 +5,10 @@ import { Service, accessible, assert, end, equal, live, look, picture, rows, unt
 const service = await Service.start();
 const WHO = ['billing-api-7f9c', 'worker-03', 'cron@eu-west', 'deploy-bot', 'importer-2'];
 const PLACES = ['orders/', 'billing/invoice-', 'jobs/nightly-', 'deploy/service-'];
+const leases = [];
 for (let number = 0; number < 48; number += 1) {
-  // Some of them are late with their renewal when the pictures are taken.
-  const ttl_ms = number % 20 === 9 ? 20000 : number % 20 === 17 ? 15000 : [60000, 120000, 90000, 300000][number % 4];
-  await service.take(`${PLACES[number % 4]}${1000 + number * 37}`, { ttl_ms, label: WHO[number % 5] });
+  const ttl_ms = [600000, 120000, 90000, 300000][number % 4];
+  leases[number] = await service.take(`${PLACES[number % 4]}${1000 + number * 37}`, { ttl_ms, label: WHO[number % 5] });
 }
 await service.waitFor('billing/invoice-1185', { label: 'billing-api-2c41' });
 await service.waitFor('billing/invoice-1185', { label: 'refund-job' });
@@ -30,11 +30,22 @@ const actors = ['00000000000000aa', '00000000000000bb', '00000000000000cc'];
 for (const [at, actor] of actors.entries()) await service.take(`stock/warehouse-${at + 1}`, { label: `transfer-${at + 1}`, actor });
 for (const [at, actor] of actors.entries()) await service.waitFor(`stock/warehouse-${((at + 1) % 3) + 1}`, { label: `transfer-${at + 1}`, actor });
 
+/** Some are late with their renewal, and some nearly gone. */
+async function late(page) {
+  for (const [number, short] of [[1, 45000], [9, 15000], [13, 44000]]) {
+    // The page takes the most that it has seen for the whole.
+    for (const ttl_ms of [120000, short]) await service.post(`locks/${encodeURIComponent(leases[number].name)}/renew`, { ...leases[number], ttl_ms });
+  }
+  const filled = (state) => page.locator(`.body .row:not([hidden]) .left[data-state=${state}] b`).evaluateAll((bars) => bars.map((bar) => bar.firstChild.getBoundingClientRect().width / bar.getBoundingClientRect().width));
+  for (const [state, most] of [['late', 0.5], ['gone', 0.2]]) await until(`a bar that is ${state}`, async () => (await filled(state)).some((part) => part < most));
+}
+
 /** Every view, as a person sees it and as axe does. */
 async function tour(page, name) {
   await live(page);
   await until('the table', async () => (await rows(page)).length > 10);
   await until('the deadlock', () => page.locator('[data-alert=deadlock]').isVisible());
+  await late(page);
   await accessible(page, `${name}: locks`);
   await picture(page, `busy-${name}`);
   const views = [['lock', '#/lock/catalog%2Fimport', '.timeline'], ['elections', '#/elections', '.cards .card'], ['nodes', '#/nodes', 'tbody tr'], ['deadlocks', '#/deadlocks', '.circle']];
@@ -86,7 +97,18 @@ await light.keyboard.press('?');
 await until('the keys', () => light.locator('dialog[open]').isVisible());
 await accessible(light, 'the keys');
 await picture(light, 'help-dark');
+// Who speaks to their computer can switch single letters off, for good.
+await light.locator('#single-keys').uncheck();
 await light.keyboard.press('Escape');
+await light.reload();
+await live(light);
+await light.keyboard.press('3');
+await light.keyboard.press('t');
+equal([await light.evaluate(() => location.hash), await ground(light)], ['#/', night], 'nothing happens');
+await light.locator('#help').click();
+await light.locator('#single-keys').check();
+await light.keyboard.press('Escape');
+await until('the table', async () => (await rows(light)).length > 10);
 await light.keyboard.press('g');
 await until('the rows have focus', () => light.evaluate(() => document.activeElement.getAttribute('aria-rowindex') === '2'));
 await light.keyboard.press('ArrowDown');

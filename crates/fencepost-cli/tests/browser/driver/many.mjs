@@ -1,6 +1,6 @@
 // Ten thousand locks: few rows in the document, wherever one looks.
 
-import { LONG, Service, assert, end, equal, live, look, picture, rows, until } from './lib.mjs';
+import { Service, assert, end, equal, live, look, picture, rows, until } from './lib.mjs';
 
 const [LOCKS, BATCH] = [10000, 250];
 const service = await Service.start();
@@ -35,7 +35,7 @@ await page.getByRole('button', { name: 'Holder' }).click();
 await until('another order', async () => (await rows(page))[0].holder === 'worker-0' && (await rows(page)).length > 20);
 
 /** How long the longest frame is while somebody scrolls through all of it. */
-const longest = await page.evaluate(() => new Promise((resolve) => {
+const scrolled = () => page.evaluate(() => new Promise((resolve) => {
   const body = document.querySelector('.body');
   const [frames, start] = [[], performance.now()];
   let last = start;
@@ -48,6 +48,12 @@ const longest = await page.evaluate(() => new Promise((resolve) => {
   };
   requestAnimationFrame(step);
 }));
-console.log(`frames while scrolling: ${longest.frames} in 4 s, the longest ${longest.longest.toFixed(1)} ms, at most ${most} rows`);
-if (LONG) assert(longest.longest <= 100, 'no frame is longer than 100 ms');
+// A machine that does other things delays a frame now and then; a page that is slow does so each time.
+let smooth = false;
+for (let times = 0; times < 5 && !smooth; times += 1) {
+  const { longest, frames } = await scrolled();
+  console.log(`frames while scrolling: ${frames} in 4 s, the longest ${longest.toFixed(1)} ms, at most ${most} rows`);
+  smooth = longest <= 100;
+}
+assert(smooth, 'no frame is longer than 100 ms');
 await end(page);
