@@ -63,7 +63,10 @@ async fn look(settings: Settings, ttl: Duration) -> Result<Report, StoreError> {
             Ok(status) => {
                 report.fact(place, "version", format!("etcd {}", status.version));
                 judge_member(place, &status, &mut report);
-                judge_way(&client, turn, place, has_user, ttl, &mut report).await;
+                // Without a leader nothing is confirmed, which is told already.
+                if status.leader != 0 {
+                    judge_way(&client, turn, place, has_user, ttl, &mut report).await;
+                }
                 seen.push(Seen { turn, place: place.clone(), status });
             }
             Err(trouble) if trouble.message.contains("no leader") => no_leader(place, &mut report),

@@ -11,9 +11,11 @@ use fencepost_testkit::cluster::Cluster;
 use fencepost_testkit::findings::{bad, finding};
 use fencepost_testkit::ports::free_port;
 use fencepost_testkit::preload::Clocks;
+use fencepost_testkit::process::{hear, role, say};
 use fencepost_testkit::proxy::{Flow, Proxy};
 use fencepost_testkit::redis::{Edition, Redis};
-use fencepost_testkit::sentinels::Sentinels;
+use fencepost_testkit::room::{self, Room, SERVERS};
+use fencepost_testkit::sentinels::{MASTER, Sentinel, Sentinels};
 use fencepost_testkit::server::Server;
 
 const TTL: Duration = Duration::from_secs(30);
@@ -126,6 +128,48 @@ fn a_minority_that_is_gone_is_a_warning_and_a_majority_an_error() {
     assert_eq!(tried(&servers), 4);
     servers.iter_mut().take(2).for_each(Server::kill);
     assert_eq!(bad(&examined("redlock", &rest)), ["error unreachable"]);
+}
+
+/// An address that leads to this machine and is none of loopback: who reads it cannot know.
+#[test]
+fn a_password_that_everybody_may_read() {
+    let server = good().with(&format!("--requirepass {PASSWORD}")).start();
+    let elsewhere = server.address().replace("127.0.0.1", "0.0.0.0");
+    assert_eq!(bad(&examined("redis", &format!("//:{PASSWORD}@{elsewhere}"))), ["warning clear-text"]);
+}
+
+#[test]
+fn servers_on_one_machine_that_is_not_ours() {
+    if let Err(why) = room::allowed() {
+        return say(&format!("no namespaces on this machine, so no other machine ({why})"));
+    }
+    let mut inside = room::enter("is in a room", "");
+    assert_eq!(inside.says("found: "), "warning one-host");
+    inside.finish();
+}
+
+/// Not a test of its own: what the other processes run.
+#[test]
+fn in_another_process() {
+    match role() {
+        Some((role, _)) if role == "is in a room" => {
+            let room = Room::furnish();
+            let recipe = Redis::new().with(&format!("--bind 127.0.0.1 {SERVERS} --protected-mode no"));
+            let servers = some(3, &recipe);
+            let rest = joined(servers.iter().map(|server| format!("{SERVERS}:{}", server.port())));
+            let mut client = room.client(0, "looks", &rest);
+            client.tell("go");
+            say(&format!("found: {}", client.says("found: ")));
+            client.finish();
+        }
+        Some((_, rest)) => {
+            say("here");
+            hear();
+            until("the nodes are marked", || fencepost_redis::init("redlock", &rest).block().is_ok());
+            say(&format!("found: {}", bad(&examined("redlock", &rest)).join(", ")));
+        }
+        None => {}
+    }
 }
 
 #[test]
@@ -318,7 +362,7 @@ fn a_cluster() {
     cluster.servers[0].ask(&["CLUSTER", "DELSLOTSRANGE", "0", "100"]);
     let first = format!("//{}", cluster.servers[0].address());
     let report = examined("redis+cluster", &first);
-    assert!(bad(&report).contains(&"error not-covered".to_owned()), "{report:#?}");
+    assert_eq!(bad(&report), ["error not-covered", "warning failover"], "{report:#?}");
     cluster.servers.clear();
 }
 
@@ -347,4 +391,16 @@ fn sentinels() {
         rest.rsplit_once('/').expect("a name").1
     );
     assert_eq!(bad(&examined("redis+sentinel", &two)), ["warning failover", "warning few-sentinels"]);
+}
+
+#[test]
+fn sentinels_that_do_not_agree() {
+    let masters = some(2, &Redis::new());
+    let watched = [&masters[0], &masters[0], &masters[1]];
+    let sentinels = watched.map(|master| Server::start(Sentinel::watching(master.port())));
+    let addresses: Vec<String> = sentinels.iter().map(Server::address).collect();
+    let report = examined("redis+sentinel", &format!("//{}/{MASTER}", addresses.join(",")));
+    assert_eq!(bad(&report), ["error sentinels-disagree", "warning failover"], "{report:#?}");
+    let said = &finding(&report, "sentinels-disagree").evidence;
+    assert!(masters.iter().all(|master| said.contains(&master.address())), "{said}");
 }

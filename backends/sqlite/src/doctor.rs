@@ -48,7 +48,13 @@ pub fn examine(path: &str, ttl: Duration) -> Report {
     let store = match Sqlite::open(path, clock.clone()) {
         Ok(store) => store,
         Err(error) => {
-            report.judge_trial(&place, Err(trouble(error)));
+            if error.kind == StoreErrorKind::Unexpected {
+                judge_content(&file, &mut report);
+            }
+            // What is wrong already would only be said once more.
+            if report.worst() != Some(Severity::Error) {
+                report.judge_trial(&place, Err(trouble(error)));
+            }
             return report;
         }
     };
