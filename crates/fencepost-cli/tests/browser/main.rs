@@ -77,6 +77,11 @@ fn it_is_legible_by_day_by_night_on_a_phone_and_without_eyes() {
 }
 
 #[test]
+fn reports_are_whole_and_tell_bad_from_good() {
+    story("reports", FILE, nothing);
+}
+
+#[test]
 fn a_broken_quorum_is_seen_at_a_glance() {
     let mut nodes: Vec<_> = (0..5).map(|_| Redis::new().start()).collect();
     let addresses: Vec<String> = nodes.iter().map(|node| node.address()).collect();

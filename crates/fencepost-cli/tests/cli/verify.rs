@@ -82,6 +82,20 @@ fn a_file_is_clean_though_clients_are_paused_and_killed() {
     assert!(!page.contains("<script") && !page.contains("src="), "it needs nothing but itself");
 }
 
+/// Each connection that may be cut takes room; what the system allows is taken.
+#[test]
+fn a_low_limit_of_open_files_is_raised_as_far_as_it_may_be() {
+    let (place, server) = (Place::new(), Redis::new().start());
+    let words = format!(
+        "ulimit -Sn 48; exec {} --store redis://{} verify --clients 12 --for 3s --ttl 1s --faults cut --json",
+        crate::support::PROGRAM,
+        server.address()
+    );
+    let said = answer(&place.program("sh").arguments(["-c", &words]).end());
+    assert_eq!(said["unreached"], 0, "{said}");
+    assert!(said["acquisitions"].as_u64().is_some_and(|count| count > 0), "{said}");
+}
+
 #[test]
 fn five_nodes_that_vote_are_clean_though_clients_are_paused_killed_and_cut_off() {
     let (place, nodes) = (Place::new(), [(); 5].map(|()| Redis::new().start()));
