@@ -94,7 +94,7 @@ fn with_few_files(place: &Place, store: &str, limit: &str) -> Done {
 fn a_low_limit_of_open_files_is_raised_as_far_as_it_may_be() {
     let (place, server) = (Place::new(), Redis::new().start());
     let store = format!("redis://{}", server.address());
-    with_few_files(&place, &store, "-n 48").with_code(70).saying("Too many open files");
+    with_few_files(&place, &store, "-n 48").with_code(125).saying("Too many open files");
     let said = answer(&with_few_files(&place, &store, "-Sn 48"));
     assert!(said["acquisitions"].as_u64().is_some_and(|count| count > 0), "{said}");
 }
@@ -105,7 +105,7 @@ fn clients_that_found_no_room_are_remarked_on_though_all_is_clean() {
     let store = format!("redis://{}", server.address());
     // Enough to start with, and not enough for all to connect.
     let limits = (48..160).step_by(2).map(|limit| with_few_files(&place, &store, &format!("-n {limit}")));
-    let done = limits.into_iter().find(|done| done.code != 70).expect("there is room at last");
+    let done = limits.into_iter().find(|done| done.code != 125).expect("there is room at last");
     let said = answer(&done);
     assert_ne!(said["unreached"], 0, "{said}");
     let remarks = said["remarks"].to_string();

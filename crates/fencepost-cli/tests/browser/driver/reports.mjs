@@ -67,6 +67,8 @@ for (const scheme of ['light', 'dark']) {
   assert(!tips.some((tip) => tip.includes('verify/')), `in words for people: ${tips[0]}`);
   await accessible(broken, 'a page of verify');
   await picture(broken, `report-broken-${scheme}`);
+  await broken.locator('figure').first().evaluate((figure) => figure.scrollIntoView());
+  await picture(broken, `report-broken-lanes-${scheme}`);
 
   const clean = await opened('clean.html', scheme);
   assert((await marks(clean, '.lane')).every((count) => count === CLIENTS), 'a lane for each client');
