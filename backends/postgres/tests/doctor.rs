@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::Place;
+use common::{Place, Sql};
 use fencepost_core::doctor::Report;
 use fencepost_testkit::findings::{bad, finding};
 use fencepost_testkit::pgbouncer::PgBouncer;
@@ -15,7 +15,7 @@ use fencepost_testkit::ports::free_port;
 use fencepost_testkit::postgres::Postgres;
 use fencepost_testkit::preload::Clocks;
 use fencepost_testkit::server::find;
-use fencepost_testkit::sql::{SqlPlace, assert_good};
+use fencepost_testkit::sql::{Session, SqlPlace, assert_good};
 use fencepost_testkit::wait::until;
 
 const PASSWORD: &str = "canary-9c4e";
@@ -131,6 +131,19 @@ fn a_pooler_that_lends_sessions() {
     let url = place.url().replace(&place.server.address(), &pooler.address());
     assert_eq!(bad(&examined(&url)), ["warning pooler"]);
     assert_eq!(bad(&examined(&format!("{url}&listen=off"))), [""; 0]);
+}
+
+/// Then two connections that ask once each have two sessions, as without it.
+#[test]
+fn a_pooler_that_lends_many_sessions_in_turns() {
+    let place = good(&[]);
+    let pooler = PgBouncer::of(place.server.port()).in_turns().start();
+    let clients: Vec<Sql> = (0..4).map(|_| Sql::to(&pooler.url())).collect();
+    for end in ["BEGIN", "COMMIT"] {
+        clients.iter().for_each(|client| client.run(end));
+    }
+    let url = place.url().replace(&place.server.address(), &pooler.address());
+    assert_eq!(bad(&examined(&url)), ["warning pooler"]);
 }
 
 #[test]
