@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fencepost_core::Blocking;
-use fencepost_core::doctor::{Report, Severity};
+use fencepost_core::doctor::Report;
 use fencepost_testkit::findings::{bad, finding};
 use fencepost_testkit::ports::free_port;
 use fencepost_testkit::wait::until;
@@ -62,14 +62,6 @@ fn a_server_that_has_no_vote() {
     let report = examined(&ensemble.place());
     assert_eq!(bad(&report), [""; 0], "{report:#?}");
     assert_eq!(finding(&report, "observer").place, ensemble.servers[3].address());
-}
-
-#[test]
-fn a_server_that_says_nothing_about_itself() {
-    let server = ZooKeeper::new().without_words().start();
-    until("it has started", || bad(&examined(&server.address())).is_empty());
-    let report = examined(&server.address());
-    assert_eq!(finding(&report, "silent").severity, Severity::Notice);
 }
 
 #[test]

@@ -26,8 +26,6 @@ pub struct ZooKeeper {
     shortest_session: Option<Duration>,
     lines: String,
     flags: Vec<String>,
-    /// It answers this without a session.
-    words: &'static str,
 }
 
 impl ZooKeeper {
@@ -40,7 +38,6 @@ impl ZooKeeper {
             shortest_session: None,
             lines: String::new(),
             flags: Vec::new(),
-            words: "srvr",
         }
     }
 
@@ -53,12 +50,6 @@ impl ZooKeeper {
     /// The shortest session that it grants; by default two ticks.
     pub fn shortest_session(mut self, shortest: Duration) -> Self {
         self.shortest_session = Some(shortest);
-        self
-    }
-
-    /// Says nothing to whoever has no session.
-    pub fn without_words(mut self) -> Self {
-        self.words = "ruok";
         self
     }
 
@@ -95,10 +86,9 @@ impl Recipe for ZooKeeper {
         // A sync to disk would cost time and protect nobody: a process that is killed loses nothing that it has written.
         let settings = format!(
             "tickTime=500\ninitLimit=40\nsyncLimit=4\ndataDir={}\nclientPort={port}\nclientPortAddress=127.0.0.1\n\
-             maxClientCnxns=0\nmaxSessionTimeout={longest}\nadmin.enableServer=false\n4lw.commands.whitelist={}\n\
+             maxClientCnxns=0\nmaxSessionTimeout={longest}\nadmin.enableServer=false\n4lw.commands.whitelist=srvr\n\
              forceSync=no\n{}{}{}",
             data.display(),
-            self.words,
             shortest.unwrap_or_default(),
             self.lines,
             self.members
@@ -114,11 +104,7 @@ impl Recipe for ZooKeeper {
     }
 
     fn ready(&self, stream: TcpStream) -> io::Result<()> {
-        if !self.members.is_empty() || self.words != "srvr" || mode(stream)?.is_some() {
-            Ok(())
-        } else {
-            Err(io::Error::other("not yet"))
-        }
+        if !self.members.is_empty() || mode(stream)?.is_some() { Ok(()) } else { Err(io::Error::other("not yet")) }
     }
 }
 
