@@ -26,6 +26,10 @@ stop() {
     rm -rf "$work"
 }
 trap stop EXIT
+# Some shells do not run it when a signal ends them.
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
 
 echo "== five Redis servers that know nothing of each other"
 nodes=

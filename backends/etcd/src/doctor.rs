@@ -1,11 +1,10 @@
 //! What can go wrong with an etcd cluster that keeps locks.
 
 use std::collections::BTreeSet;
-use std::thread;
 use std::time::Duration;
 
 use fencepost_core::Blocking;
-use fencepost_core::doctor::{Report, Severity, shown};
+use fencepost_core::doctor::{Report, Severity, answer_within, apart, is_enough, shown};
 use fencepost_core::store::{StoreError, StoreErrorKind, Trouble};
 use tokio::runtime::Builder;
 use tokio::time::{Instant, timeout};
@@ -19,8 +18,6 @@ use crate::proto::{
 use crate::store::Etcd;
 use crate::url::Settings;
 
-/// How many round trips are measured, of each member.
-const ROUND_TRIPS: usize = 20;
 /// An answer may take so long.
 const WITHIN: Duration = Duration::from_secs(3);
 
@@ -35,14 +32,11 @@ pub fn examine(scheme: &str, rest: &str, ttl: Duration) -> Result<Report, StoreE
     let unexpected = |what: String| StoreError::new(StoreErrorKind::Unexpected, "examine", what);
     let settings = Settings::parse(scheme, rest).map_err(wrong)?;
     let looking = settings.clone();
-    // A runtime of its own: whoever calls may be on one.
-    let looked = thread::spawn(move || {
+    let mut report = apart(move || {
         let runtime =
             Builder::new_current_thread().enable_all().build().map_err(|error| unexpected(error.to_string()))?;
         runtime.block_on(look(looking, ttl))
-    });
-    let gone = |_| StoreError::new(StoreErrorKind::Unexpected, "examine", "the thread that looked ended");
-    let mut report = looked.join().map_err(gone)??;
+    })?;
     let label = settings.label();
     report.judge_use(&label, ttl, |clock| Etcd::open(settings, clock).block());
     Ok(report)
@@ -50,6 +44,8 @@ pub fn examine(scheme: &str, rest: &str, ttl: Duration) -> Result<Report, StoreE
 
 /// What a member said of itself.
 struct Seen {
+    /// Its place in the URL.
+    turn: usize,
     place: String,
     status: StatusResponse,
 }
@@ -67,18 +63,21 @@ async fn look(settings: Settings, ttl: Duration) -> Result<Report, StoreError> {
             Ok(status) => {
                 report.fact(place, "version", format!("etcd {}", status.version));
                 judge_member(place, &status, &mut report);
-                judge_way(&client, turn, place, has_user, ttl, &mut report).await;
-                seen.push(Seen { place: place.clone(), status });
+                // Without a leader nothing is confirmed, which is told already.
+                if status.leader != 0 {
+                    judge_way(&client, turn, place, has_user, ttl, &mut report).await;
+                }
+                seen.push(Seen { turn, place: place.clone(), status });
             }
             Err(trouble) if trouble.message.contains("no leader") => no_leader(place, &mut report),
             Err(trouble) => missing.push((place.clone(), trouble)),
         }
     }
-    judge_missing(missing, seen.len(), &mut report);
+    report.judge_missing(missing, !seen.is_empty());
     judge_cluster(&client, &seen, servers.len(), &mut report).await;
     judge_access(&servers, has_user, tls, &label, &mut report);
-    if report.worst() != Some(Severity::Error) {
-        judge_grain(&client, &label, ttl, &mut report).await;
+    if let Some(first) = seen.first().filter(|_| report.worst() != Some(Severity::Error)) {
+        judge_grain(&client, first.turn, &label, ttl, &mut report).await;
     }
     Ok(report)
 }
@@ -115,8 +114,8 @@ async fn judge_way(client: &Client, turn: usize, place: &str, has_user: bool, tt
     if has_user && let Err(failure) = client.introduce(turn, Instant::now() + WITHIN).await {
         return report.judge_refusal(place, failure.trouble());
     }
-    let mut round_trips = Vec::with_capacity(ROUND_TRIPS);
-    for _ in 0..ROUND_TRIPS {
+    let mut round_trips = Vec::new();
+    while !is_enough(&round_trips) {
         let question = RangeRequest { key: vec![0], limit: 1, keys_only: true, ..RangeRequest::default() };
         let start = std::time::Instant::now();
         // Whether we may read that does not matter here: the trial tells what we may do.
@@ -126,19 +125,7 @@ async fn judge_way(client: &Client, turn: usize, place: &str, has_user: bool, tt
         }
         round_trips.push(start.elapsed());
     }
-    report.judge_latency(place, round_trips, (ttl / 2).min(Duration::from_secs(5)), ttl);
-}
-
-fn judge_missing(missing: Vec<(String, Trouble)>, seen: usize, report: &mut Report) {
-    for (place, trouble) in missing {
-        match seen {
-            0 => report.judge_refusal(&place, trouble),
-            _ => {
-                let cure = "start it again: the others bear no more losses than before";
-                report.find(Severity::Warning, "unreachable", &place, trouble.message, cure);
-            }
-        }
-    }
+    report.judge_latency(place, round_trips, answer_within(ttl), ttl);
 }
 
 async fn judge_cluster(client: &Client, seen: &[Seen], named: usize, report: &mut Report) {
@@ -161,7 +148,8 @@ async fn judge_cluster(client: &Client, seen: &[Seen], named: usize, report: &mu
         let evidence = "one member is named twice";
         report.find(Severity::Notice, "same-server", &first.place, evidence, "name each member once");
     }
-    let turn = 0;
+    // Any of them tells what is so of all; one that is gone would tell nothing.
+    let turn = first.turn;
     if let Ok(AlarmResponse { alarms }) = asked(client, turn, "/etcdserverpb.Maintenance/Alarm").await {
         let kinds: BTreeSet<i32> = alarms.into_iter().map(|alarm| alarm.alarm).collect();
         for kind in kinds {
@@ -210,9 +198,9 @@ fn judge_access(servers: &[String], has_user: bool, tls: bool, label: &str, repo
 }
 
 /// etcd rounds leases up to what its elections take.
-async fn judge_grain(client: &Client, label: &str, ttl: Duration, report: &mut Report) {
+async fn judge_grain(client: &Client, turn: usize, label: &str, ttl: Duration, report: &mut Report) {
     let (path, request) = ("/etcdserverpb.Lease/LeaseGrant", LeaseGrantRequest { ttl: 1, id: 0 });
-    let sent = client.send::<_, LeaseGrantResponse>(*client.turns().borrow(), path, request);
+    let sent = client.send::<_, LeaseGrantResponse>(turn, path, request);
     let Ok(Ok(granted)) = timeout(WITHIN, sent).await else { return };
     let _ = client.revoke(granted.id, Instant::now() + WITHIN).await;
     let grain = Duration::from_secs(granted.ttl.unsigned_abs());

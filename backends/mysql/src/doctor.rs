@@ -24,8 +24,16 @@ const SERVER: &str = "SELECT CAST(VERSION() AS CHAR), CAST(@@global.read_only AS
 const CONNECTIONS: &str = "SHOW GLOBAL STATUS LIKE 'Threads_connected'";
 /// The isolation that others get. Its name differs between the two kinds of server.
 const ISOLATION: &str = "SHOW GLOBAL VARIABLES WHERE variable_name IN ('transaction_isolation', 'tx_isolation')";
-/// Transactions that wait for a row. Who may not see them is not told.
-const WAITING: &str = "SELECT CAST(COUNT(*) AS CHAR) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'";
+/// What transactions do that wait for a row for more than a second; the seconds are whole ones. Who may not see them is not
+/// told.
+const WAITING: &str = "SELECT CAST(client.info AS CHAR) FROM information_schema.innodb_trx AS waiting \
+     JOIN information_schema.processlist AS client ON client.id = waiting.trx_mysql_thread_id \
+     WHERE waiting.trx_state = 'LOCK WAIT' AND client.time >= 2";
+/// Who follows it, by its newer name and by its older one.
+const FOLLOWERS: [&str; 2] = ["SHOW REPLICA HOSTS", "SHOW SLAVE HOSTS"];
+/// Whether a commit waits for one of them.
+const IN_STEP: &str = "SHOW GLOBAL STATUS WHERE variable_name IN \
+     ('Rpl_semi_sync_master_status', 'Rpl_semi_sync_source_status') AND value = 'ON'";
 
 impl Examine for MySql {
     fn scope(&self) -> String {
@@ -74,16 +82,45 @@ impl Examine for MySql {
             let evidence = format!("its tables have the engine {engine}, which knows no transactions");
             report.find(Severity::Error, "engine", &place, evidence, "ALTER TABLE … ENGINE=InnoDB, each of them");
         }
-        // Who may not look at others is not told of them.
-        let waiting = texts(link, WAITING).await.unwrap_or_default();
-        let waiting = waiting.first().and_then(|row| row.first()).and_then(|text| text.parse().ok()).unwrap_or(0_u64);
-        if waiting > 0 {
-            let evidence = format!("{waiting} transactions wait for rows that another one keeps locked");
-            let cure = "find it in information_schema.innodb_trx, and end it";
-            report.find(Severity::Warning, "lock-waits", &place, evidence, cure);
-        }
+        self.judge_waits(&place, link, report).await;
+        judge_followers(&place, link, report).await;
         Ok(())
     }
+}
+
+impl MySql {
+    async fn judge_waits(&self, place: &str, link: &mut Conn, report: &mut Report) {
+        let ours = self.statements.locks();
+        // Who may not look at others is not told of them.
+        let waiting = texts(link, WAITING).await.unwrap_or_default();
+        let waiting = waiting.iter().flatten().filter(|statement| statement.contains(&ours)).count();
+        if waiting > 0 {
+            let evidence = format!(
+                "{waiting} transactions wait for rows of ours that another one keeps locked, for a second or more"
+            );
+            let cure = "find what keeps them in information_schema.innodb_trx; if it has been left behind, end it";
+            report.find(Severity::Warning, "lock-waits", place, evidence, cure);
+        }
+    }
+}
+
+/// Replicas that hear of a lock later than its holder.
+async fn judge_followers(place: &str, link: &mut Conn, report: &mut Report) {
+    let mut followers = Vec::new();
+    for question in FOLLOWERS {
+        // Not every server knows both, and not everybody may ask.
+        if let Ok(found) = texts(link, question).await {
+            followers = found;
+            break;
+        }
+    }
+    if followers.is_empty() || !texts(link, IN_STEP).await.unwrap_or_default().is_empty() {
+        return;
+    }
+    let evidence = format!("{} replicas follow later than it answers: a failover may forget locks", followers.len());
+    let cure =
+        "let commits wait for a replica (semi-synchronous replication), or promote none before all leases are over";
+    report.find(Severity::Warning, "failover", place, evidence, cure);
 }
 
 fn is_on(text: &str) -> bool {

@@ -247,6 +247,11 @@ impl Statements {
         self.tables.fill("UPDATE {meta} SET version = 2")
     }
 
+    /// The table of locks, as it stands in statements.
+    pub(crate) fn locks(&self) -> String {
+        self.tables.fill("{locks}")
+    }
+
     /// How the table of locks was made.
     pub(crate) fn making(&self) -> String {
         self.tables.fill("SHOW CREATE TABLE {locks}")

@@ -1,5 +1,6 @@
 //! What can go wrong with PostgreSQL.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use fencepost_core::doctor::{Report, Severity};
@@ -23,10 +24,13 @@ const SERVER: &str = "SELECT current_setting('server_version'), pg_is_in_recover
      current_setting('default_transaction_isolation'), current_setting('max_connections'), \
      (SELECT count(*) FROM pg_stat_activity)::text, current_setting('synchronous_standby_names'), \
      (SELECT count(*) FROM pg_stat_replication)::text, current_setting('full_page_writes')";
-/// Sessions that wait for a row of ours.
+/// Sessions that wait for a row of ours for more than a second: shorter waits are what locks are made of.
 const WAITING: &str = "SELECT count(*)::text FROM pg_stat_activity \
-     WHERE wait_event_type = 'Lock' AND pid <> pg_backend_pid() AND position($1 in query) > 0";
+     WHERE wait_event_type = 'Lock' AND pid <> pg_backend_pid() AND position($1 in query) > 0 \
+     AND clock_timestamp() - query_start > interval '1 second'";
 const SESSION: &str = "SELECT pg_backend_pid()::text";
+/// How often each of two connections is asked which session it has.
+const LOOKS: usize = 5;
 
 impl Examine for Postgres {
     fn scope(&self) -> String {
@@ -60,8 +64,11 @@ impl Examine for Postgres {
         let waiting = link.rows(WAITING, &[Value::text(tables)]).await?;
         let waiting: u64 = waiting.first().and_then(|row| row.get::<_, &str>(0).parse().ok()).unwrap_or(0);
         if waiting > 0 {
-            let evidence = format!("{waiting} sessions wait for a row of ours that another transaction keeps locked");
-            let cure = "find it in pg_stat_activity (idle in transaction?), and end it";
+            let evidence = format!(
+                "{waiting} sessions wait for a row of ours that another transaction keeps locked, for more than a second"
+            );
+            let cure =
+                "find what keeps it with pg_blocking_pids(); if it has been left behind (idle in transaction), end it";
             report.find(Severity::Warning, "lock-waits", &place, evidence, cure);
         }
         if self.settings.listen {
@@ -84,14 +91,19 @@ fn judge_durability(place: &str, fsync: &str, commit: &str, full_pages: &str, re
 }
 
 impl Postgres {
-    /// Two of our connections in one session of the server: a pooler lends them out.
+    /// Two of our connections in one session of the server, or one of them in several: a pooler lends them out.
     async fn judge_pooler(&self, place: &str, link: &Link, report: &mut Report) -> Result<(), Failure> {
         let other = self.open().await?;
-        let session = async |link: &Link| -> Result<Option<String>, Failure> {
-            Ok(link.rows(SESSION, &[]).await?.first().map(|row| row.get(0)))
-        };
-        let (mine, theirs) = (session(link).await?, session(&other).await?);
-        if mine == theirs {
+        let mut lent = [BTreeSet::new(), BTreeSet::new()];
+        // In turns: a pooler that has many sessions gives us the same one only at times.
+        for _ in 0..LOOKS {
+            for (link, sessions) in [link, &other].into_iter().zip(&mut lent) {
+                let rows = link.rows(SESSION, &[]).await?;
+                sessions.extend(rows.first().map(|row| row.get::<_, String>(0)));
+            }
+        }
+        let [mine, theirs] = lent;
+        if mine.len() > 1 || theirs.len() > 1 || !mine.is_disjoint(&theirs) {
             let evidence = "a pooler lends sessions for a transaction each: NOTIFY does not arrive, so waiters look again and again";
             let cure = "go past the pooler, or use its session mode; `?listen=off` says that it is meant so";
             report.find(Severity::Warning, "pooler", place, evidence, cure);

@@ -7,19 +7,24 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::Place;
+use common::{Place, Sql};
 use fencepost_core::doctor::Report;
 use fencepost_testkit::findings::{bad, finding};
 use fencepost_testkit::pgbouncer::PgBouncer;
 use fencepost_testkit::ports::free_port;
 use fencepost_testkit::postgres::Postgres;
+use fencepost_testkit::preload::Clocks;
 use fencepost_testkit::server::find;
-use fencepost_testkit::sql::{SqlPlace, assert_good};
+use fencepost_testkit::sql::{Session, SqlPlace, assert_good};
 use fencepost_testkit::wait::until;
+
+const PASSWORD: &str = "canary-9c4e";
 
 fn examined(url: &str) -> Report {
     let (scheme, rest) = url.split_once(':').expect("a URL");
-    fencepost_postgres::examine(scheme, rest, Duration::from_secs(30)).expect("a URL of ours")
+    let report = fencepost_postgres::examine(scheme, rest, Duration::from_secs(30)).expect("a URL of ours");
+    assert!(!format!("{report:?}").contains(PASSWORD), "a secret: {report:?}");
+    report
 }
 
 /// A server that forgets nothing, with our tables.
@@ -36,7 +41,36 @@ fn a_good_database_has_no_warning() {
 
 #[test]
 fn a_database_that_is_not_there() {
-    assert_eq!(bad(&examined(&format!("postgres://me@127.0.0.1:{}/x", free_port()))), ["error unreachable"]);
+    assert_eq!(bad(&examined(&format!("postgres://me:{PASSWORD}@127.0.0.1:{}/x", free_port()))), ["error unreachable"]);
+}
+
+#[test]
+fn a_database_that_does_not_know_us() {
+    let place = good(&[]);
+    let session = place.session();
+    session.run(&format!("CREATE USER app PASSWORD '{PASSWORD}'"));
+    for ending in ["locks", "holders", "waiters", "revoked", "records", "meta"] {
+        session.run(&format!("GRANT ALL ON {} TO app", place.table(ending)));
+    }
+    fs::write(
+        place.server.folder().join("data/pg_hba.conf"),
+        "host all app all scram-sha-256\nhost all all all trust\n",
+    )
+    .expect("its own file");
+    session.run("SELECT pg_reload_conf()");
+    let url = |user: &str| place.url().replace("postgres@", &format!("{user}@"));
+    until("it asks who we are", || bad(&examined(&url(&format!("app:{PASSWORD}x")))) == ["error denied"]);
+    assert_eq!(bad(&examined(&url(&format!("app:{PASSWORD}")))), [""; 0]);
+}
+
+#[test]
+fn clocks_that_are_apart() {
+    for (behind, severity) in [(Duration::from_secs(3), "warning"), (Duration::from_secs(3600), "error")] {
+        let clocks = Clocks::new();
+        let place = Place::on(Arc::new(Postgres::new().with("fsync=on").preloaded(clocks.environment()).start()));
+        clocks.wall_behind(behind);
+        assert_eq!(bad(&examined(&place.url())), [format!("{severity} clock")], "{behind:?}");
+    }
 }
 
 #[test]
@@ -99,6 +133,19 @@ fn a_pooler_that_lends_sessions() {
     assert_eq!(bad(&examined(&format!("{url}&listen=off"))), [""; 0]);
 }
 
+/// Then two connections that ask once each have two sessions, as without it.
+#[test]
+fn a_pooler_that_lends_many_sessions_in_turns() {
+    let place = good(&[]);
+    let pooler = PgBouncer::of(place.server.port()).in_turns().start();
+    let clients: Vec<Sql> = (0..4).map(|_| Sql::to(&pooler.url())).collect();
+    for end in ["BEGIN", "COMMIT"] {
+        clients.iter().for_each(|client| client.run(end));
+    }
+    let url = place.url().replace(&place.server.address(), &pooler.address());
+    assert_eq!(bad(&examined(&url)), ["warning pooler"]);
+}
+
 #[test]
 fn sessions_that_wait_for_a_row() {
     let place = good(&[]);
@@ -111,13 +158,33 @@ fn sessions_that_wait_for_a_row() {
     let lock = format!("SELECT 1 FROM {} FOR UPDATE", place.table("locks"));
     keeper.run(&lock);
     std::thread::scope(|scope| {
-        let wait = lock.clone();
-        scope.spawn(move || waiter.run(&wait));
-        let look = place.session();
-        until("it waits", || look.number("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'") == 1);
+        // Given back also if this fails, and with it the row.
+        let (keeper, wait) = (keeper, &lock);
+        scope.spawn(move || waiter.run(wait));
+        until("it is told of", || bad(&examined(&place.url())) == ["warning lock-waits"]);
+        keeper.run("COMMIT");
+    });
+}
+
+/// That is the business of whoever has them.
+#[test]
+fn sessions_that_wait_for_a_row_of_others() {
+    let place = good(&[]);
+    let (keeper, waiter, look) = (place.session(), place.session(), place.session());
+    keeper.run("CREATE TABLE others (id int PRIMARY KEY)");
+    keeper.run("INSERT INTO others VALUES (1)");
+    keeper.run("BEGIN");
+    let lock = "SELECT 1 FROM others FOR UPDATE";
+    keeper.run(lock);
+    std::thread::scope(|scope| {
+        let keeper = keeper;
+        scope.spawn(move || waiter.run(lock));
+        let long = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' \
+                    AND clock_timestamp() - query_start > interval '1 second'";
+        until("it has waited for long", || look.number(long) == 1);
         let report = examined(&place.url());
         keeper.run("COMMIT");
-        assert_eq!(bad(&report), ["warning lock-waits"], "{report:#?}");
+        assert_eq!(bad(&report), [""; 0], "{report:#?}");
     });
 }
 

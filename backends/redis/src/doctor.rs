@@ -1,12 +1,13 @@
 //! What can go wrong with Redis servers that keep locks.
 
+mod flaws;
 mod server;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, UdpSocket};
 use std::time::Duration;
 
-use fencepost_core::doctor::{Report, Severity, shown, try_out};
+use fencepost_core::doctor::{Report, Severity, answer_within, shown, try_out};
 use fencepost_core::store::{Clock, Store, StoreError, StoreErrorKind, Trouble};
 use fencepost_core::{Blocking, Invalid};
 
@@ -43,25 +44,35 @@ pub fn examine(scheme: &str, rest: &str, ttl: Duration) -> Result<Report, StoreE
     }
     let usual = match config.quorum && config.nodes.len() > 1 {
         true => (ttl / 20).min(Duration::from_millis(50)),
-        false => (ttl / 2).min(Duration::from_secs(5)),
+        false => answer_within(ttl),
     };
     let allowed = config.answer_within.unwrap_or(usual);
-    let mut seen = Vec::new();
-    for node in &servers {
+    let (mut seen, mut missing) = (Vec::new(), Vec::new());
+    for (number, node) in servers.iter().enumerate() {
         match Server::look_at(node) {
             Ok(server) => {
                 server.judge(&config, allowed, ttl, &mut report);
                 seen.push(server);
             }
-            Err(trouble) => report.judge_refusal(&node.address.to_string(), trouble),
+            Err(trouble) => missing.push((number, node.address.to_string(), trouble)),
         }
     }
+    let gone: Vec<usize> = missing.iter().map(|(number, _, _)| *number).collect();
+    report.judge_missing(missing.into_iter().map(|(_, place, trouble)| (place, trouble)), suffices(&config, &gone));
     judge_set(&config, &servers, &seen, &mut report);
     // What is wrong already would only be said once more.
     if report.worst() != Some(Severity::Error) {
-        try_all(config, ttl, &mut report);
+        try_all(config, &gone, ttl, &mut report);
     }
     Ok(report)
+}
+
+/// Whether locks can be taken without these servers: a majority of each list has to be left.
+fn suffices(config: &Config, gone: &[usize]) -> bool {
+    let all: Vec<usize> = (0..config.nodes.len()).collect();
+    let sets = if config.sets.is_empty() { vec![all] } else { config.sets.clone() };
+    let is_left = |set: &Vec<usize>| 2 * set.iter().filter(|number| !gone.contains(number)).count() > set.len();
+    config.quorum && sets.iter().all(is_left)
 }
 
 fn scope(config: &Config) -> String {
@@ -91,6 +102,7 @@ fn servers(config: &Config, report: &mut Report) -> Vec<Node> {
 
 fn masters_by_sentinels(config: &Config, master: &str, report: &mut Report) -> Vec<Node> {
     let mut named: BTreeMap<String, (Address, Vec<String>)> = BTreeMap::new();
+    let mut missing = Vec::new();
     for node in &config.nodes {
         let place = node.address.to_string();
         let words = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", master];
@@ -99,9 +111,11 @@ fn masters_by_sentinels(config: &Config, master: &str, report: &mut Report) -> V
             Ok(address) => {
                 named.entry(address.to_string()).or_insert_with(|| (address, Vec::new())).1.push(place);
             }
-            Err(trouble) => report.judge_refusal(&place, trouble),
+            Err(trouble) => missing.push((place, trouble)),
         }
     }
+    // Any one of them finds the master.
+    report.judge_missing(missing, !named.is_empty());
     if named.len() > 1 {
         let said: Vec<String> =
             named.iter().map(|(master, (_, by))| format!("{} say {master}", by.join(", "))).collect();
@@ -117,6 +131,7 @@ fn masters_by_sentinels(config: &Config, master: &str, report: &mut Report) -> V
 }
 
 fn masters_of_cluster(config: &Config, report: &mut Report) -> Vec<Node> {
+    let mut missing = Vec::new();
     for node in &config.nodes {
         let place = node.address.to_string();
         let slots = Probe::open(node).and_then(|mut probe| probe.get(&["CLUSTER", "SLOTS"]));
@@ -129,10 +144,12 @@ fn masters_of_cluster(config: &Config, report: &mut Report) -> Vec<Node> {
                     }
                     false => trouble,
                 };
-                report.judge_refusal(&place, trouble);
+                missing.push((place, trouble));
                 continue;
             }
         };
+        // Any one of them knows the others.
+        report.judge_missing(missing, true);
         let covered: u32 = ranges.iter().map(|(first, last, _)| u32::from(last - first) + 1).sum();
         if covered < u32::from(crate::keys::SLOTS) {
             let evidence = format!("{covered} of {} slots have a master", crate::keys::SLOTS);
@@ -147,6 +164,7 @@ fn masters_of_cluster(config: &Config, report: &mut Report) -> Vec<Node> {
         }
         return masters.into_iter().filter_map(|address| config.entry.node(address).ok()).collect();
     }
+    report.judge_missing(missing, false);
     Vec::new()
 }
 
@@ -190,36 +208,47 @@ fn judge_set(config: &Config, servers: &[Node], seen: &[Server], report: &mut Re
 }
 
 fn judge_hosts(servers: &[Node], report: &mut Report) {
-    let mut hosts = BTreeSet::new();
+    let mut hosts = Vec::new();
     for node in servers {
         match socket::look_up(&node.address) {
-            // All addresses of the loopback are this machine.
-            Ok(Place::Tcp(address)) if address.ip().is_loopback() => hosts.insert(None),
-            Ok(Place::Tcp(address)) => hosts.insert(Some(address.ip())),
-            Ok(Place::Unix(_)) => hosts.insert(None),
+            Ok(Place::Tcp(address)) => hosts.push(Some(address.ip()).filter(|ip| !is_ours(*ip))),
+            Ok(Place::Unix(_)) => hosts.push(None),
             // Whoever cannot be found was told of already.
             Err(_) => return,
-        };
+        }
     }
-    if let Some((severity, evidence)) = judged_hosts(&hosts, servers.len()) {
+    if let Some((severity, evidence)) = judged_hosts(&hosts) {
         let cure = "put each on a machine, and best on a power supply and a switch, of its own";
         report.find(severity, "one-host", "all servers", evidence, cure);
     }
 }
 
-/// Servers on one machine fail together. `None` among the hosts: this machine.
-fn judged_hosts(hosts: &BTreeSet<Option<IpAddr>>, servers: usize) -> Option<(Severity, String)> {
-    if servers < 2 || hosts.len() > 1 {
-        return None;
-    }
-    match hosts.first()? {
-        None => Some((Severity::Notice, "all of them are on this machine, which is good for trying it out".into())),
-        Some(ip) => Some((Severity::Warning, format!("all of them are at {ip}: they fail together"))),
-    }
+/// Whether it is an address of this machine: only those can be listened at.
+fn is_ours(ip: IpAddr) -> bool {
+    ip.is_loopback() || ip.is_unspecified() || UdpSocket::bind((ip, 0)).is_ok()
 }
 
-/// Takes and releases a lock at every server.
-fn try_all(config: Config, ttl: Duration, report: &mut Report) {
+/// Servers on one machine fail together: a majority there is as good as all. `None` among the hosts: this machine.
+fn judged_hosts(hosts: &[Option<IpAddr>]) -> Option<(Severity, String)> {
+    let all = hosts.len();
+    let count = |host: &&Option<IpAddr>| hosts.iter().filter(|other| other == host).count();
+    let most = hosts.iter().max_by_key(count)?;
+    let there = count(&most);
+    if all < 2 || 2 * there <= all {
+        return None;
+    }
+    let which = if there == all { "all of them".to_owned() } else { format!("{there} of {all}") };
+    Some(match most {
+        None if there == all => {
+            (Severity::Notice, format!("{which} are on this machine, which is good for trying it out"))
+        }
+        None => (Severity::Warning, format!("{which} are on this machine: without it there is no majority")),
+        Some(ip) => (Severity::Warning, format!("{which} are at {ip}: they fail together")),
+    })
+}
+
+/// Takes and releases a lock at every server that is there.
+fn try_all(config: Config, gone: &[usize], ttl: Duration, report: &mut Report) {
     let place = "all servers";
     let unexpected = |message: String| Err(Trouble::new(StoreErrorKind::Unexpected, message));
     let clock = match Clock::system() {
@@ -228,7 +257,8 @@ fn try_all(config: Config, ttl: Duration, report: &mut Report) {
     };
     match open_any(config, clock.clone()).block() {
         Ok(stores) => {
-            for store in stores {
+            let there = stores.into_iter().enumerate().filter(|(number, _)| !gone.contains(number));
+            for (_, store) in there {
                 report.judge_trial(&store.label(), try_out(&store, &clock, ttl));
             }
         }
@@ -243,12 +273,30 @@ mod tests {
     #[test]
     fn servers_on_one_machine_fail_together() {
         let [a, b] = ["10.0.0.1", "10.0.0.2"].map(|ip| Some(ip.parse::<IpAddr>().expect("an address")));
-        let judged = |hosts: &[Option<IpAddr>], servers| {
-            judged_hosts(&hosts.iter().copied().collect(), servers).map(|(severity, _)| severity)
-        };
-        assert_eq!(judged(&[a], 3), Some(Severity::Warning));
-        assert_eq!(judged(&[None], 3), Some(Severity::Notice));
-        assert_eq!(judged(&[a, b], 3), None);
-        assert_eq!(judged(&[a], 1), None);
+        let judged = |hosts: &[Option<IpAddr>]| judged_hosts(hosts).map(|(severity, _)| severity);
+        assert_eq!(judged(&[a, a, a]), Some(Severity::Warning));
+        assert_eq!(judged(&[None, None, None]), Some(Severity::Notice));
+        assert_eq!(judged(&[a, b]), None);
+        assert_eq!(judged(&[a]), None);
+        // One that is elsewhere decides nothing.
+        assert_eq!(judged(&[a, b, a]), Some(Severity::Warning));
+        assert_eq!(judged(&[None, b, None]), Some(Severity::Warning));
+        assert_eq!(judged(&[None, a, b]), None);
+    }
+
+    #[test]
+    fn all_addresses_of_this_machine_are_one_host() {
+        let ours = |ip: &str| is_ours(ip.parse().expect("an address"));
+        assert!(ours("127.0.0.1") && ours("127.0.0.2") && ours("::1"));
+        // One that is kept for books.
+        assert!(!ours("203.0.113.7"));
+    }
+
+    #[test]
+    fn a_majority_of_each_list_has_to_be_left() {
+        let config = |rest| Config::parse("redlock", rest).expect("a URL");
+        let five = config("//a,b,c,d,e");
+        assert!(suffices(&five, &[0, 4]) && !suffices(&five, &[0, 1, 2]));
+        assert!(!suffices(&Config::parse("redis", "//a").expect("a URL"), &[0]));
     }
 }

@@ -1,9 +1,8 @@
 //! What can go wrong with a lock service, and with what is behind it.
 
-use std::thread;
 use std::time::{Duration, Instant};
 
-use fencepost_core::doctor::{Report, Severity};
+use fencepost_core::doctor::{Report, Severity, answer_within, apart, is_enough};
 use fencepost_core::store::{StoreError, StoreErrorKind, Trouble};
 use fencepost_core::{Blocking, Invalid};
 use serde::Deserialize;
@@ -14,8 +13,6 @@ use crate::store::Service;
 use crate::trouble;
 use crate::url::Settings;
 
-/// How many round trips are measured, of each replica.
-const ROUND_TRIPS: usize = 20;
 /// An answer may take so long.
 const WITHIN: Duration = Duration::from_secs(5);
 /// The votes of nodes that answered.
@@ -44,14 +41,11 @@ pub fn examine(scheme: &str, rest: &str, ttl: Duration) -> Result<Report, StoreE
     let unexpected = |what: String| StoreError::new(StoreErrorKind::Unexpected, "examine", what);
     let settings = Settings::parse(scheme, rest).map_err(wrong)?;
     let looking = settings.clone();
-    // A runtime of its own: whoever calls may be on one.
-    let looked = thread::spawn(move || {
+    let mut report = apart(move || {
         let runtime =
             Builder::new_current_thread().enable_all().build().map_err(|error| unexpected(error.to_string()))?;
         runtime.block_on(look(&looking, ttl)).map_err(wrong)
-    });
-    let gone = |_| StoreError::new(StoreErrorKind::Unexpected, "examine", "the thread that looked ended");
-    let mut report = looked.join().map_err(gone)??;
+    })?;
     let label = format!("{scheme}://{}", settings.replicas.join(","));
     report.judge_use(&label, ttl, |clock| Service::open(settings, clock).block());
     Ok(report)
@@ -64,15 +58,10 @@ async fn look(settings: &Settings, ttl: Duration) -> Result<Report, Invalid> {
         let client = Client::new(Settings { replicas: vec![place.clone()], ..settings.clone() })?;
         match look_at(&client, place, ttl, &mut report).await {
             Ok(replica) => seen.push((place, replica)),
-            Err(trouble) => missing.push((place, trouble)),
+            Err(trouble) => missing.push((place.clone(), trouble)),
         }
     }
-    for (place, trouble) in missing {
-        match seen.len() {
-            0 => report.judge_refusal(place, trouble),
-            _ => report.find(Severity::Warning, "unreachable", place, trouble.message, "start this replica again"),
-        }
-    }
+    report.judge_missing(missing, !seen.is_empty());
     for (place, replica) in &seen {
         judge_store(place, replica, ttl, &mut report);
     }
@@ -93,15 +82,15 @@ async fn look(settings: &Settings, ttl: Duration) -> Result<Report, Invalid> {
 async fn look_at(client: &Client, place: &str, ttl: Duration, report: &mut Report) -> Result<Replica, Trouble> {
     let ask = || client.ask::<Replica>(Call::get("/v1/nodes".to_owned()), tokio::time::Instant::now() + WITHIN);
     let mut replica = None;
-    let mut round_trips = Vec::with_capacity(ROUND_TRIPS);
-    for _ in 0..ROUND_TRIPS {
+    let mut round_trips = Vec::new();
+    while !is_enough(&round_trips) {
         let start = Instant::now();
         replica = Some(ask().await?.map_err(|(status, problem)| trouble::of(status, &problem))?);
         round_trips.push(start.elapsed());
     }
     let replica = replica.expect("BUG: asked several times");
     report.fact(place, "version", format!("fencepost {}", replica.version));
-    report.judge_latency(place, round_trips, (ttl / 2).min(WITHIN), ttl);
+    report.judge_latency(place, round_trips, answer_within(ttl), ttl);
     Ok(replica)
 }
 

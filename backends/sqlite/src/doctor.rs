@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use fencepost_core::doctor::{Report, Severity, try_out};
+use fencepost_core::doctor::{Report, Severity, trial_name, try_out_at};
 use fencepost_core::store::{Clock, Store, StoreErrorKind, Trouble};
 use rusqlite::{Connection, OpenFlags};
 
@@ -48,16 +48,30 @@ pub fn examine(path: &str, ttl: Duration) -> Report {
     let store = match Sqlite::open(path, clock.clone()) {
         Ok(store) => store,
         Err(error) => {
-            report.judge_trial(&place, Err(trouble(error)));
+            if error.kind == StoreErrorKind::Unexpected {
+                judge_content(&file, &mut report);
+            }
+            // What is wrong already would only be said once more.
+            if report.worst() != Some(Severity::Error) {
+                report.judge_trial(&place, Err(trouble(error)));
+            }
             return report;
         }
     };
     judge_place(&file, &mut report);
     judge_content(&file, &mut report);
+    // One name for all of them: the last token of each would stay in the file.
+    let name = match trial_name() {
+        Ok(name) => name,
+        Err(trouble) => {
+            report.judge_trial(&store.label(), Err(trouble));
+            return report;
+        }
+    };
     let mut took = Vec::with_capacity(TRIALS);
     for _ in 0..TRIALS {
         let start = Instant::now();
-        if let Err(trouble) = try_out(&store, &clock, ttl) {
+        if let Err(trouble) = try_out_at(&name, &store, &clock, ttl) {
             report.judge_trial(&store.label(), Err(trouble));
             return report;
         }

@@ -3,11 +3,10 @@
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use fencepost_core::Blocking;
-use fencepost_core::doctor::{Report, Severity, shown};
+use fencepost_core::doctor::{Report, Severity, answer_within, apart, is_enough, shown};
 use fencepost_core::store::{StoreError, StoreErrorKind, Trouble};
 use tokio::runtime::Builder;
 use tokio::sync::mpsc::unbounded_channel;
@@ -16,8 +15,6 @@ use crate::session::Session;
 use crate::store::ZooKeeper;
 use crate::url::Settings;
 
-/// How many round trips are measured, of each server.
-const ROUND_TRIPS: usize = 10;
 /// Connecting and an answer may take so long.
 const WITHIN: Duration = Duration::from_secs(3);
 
@@ -66,20 +63,15 @@ fn judge_servers(servers: &[String], ttl: Duration, report: &mut Report) {
             Err(error) => missing.push((place, error)),
         }
     }
-    let none = modes.is_empty() && missing.len() == servers.len();
-    for (place, error) in missing {
-        let trouble = match error.kind() {
+    let suffice = missing.len() < servers.len();
+    let missing = missing.into_iter().map(|(place, error): (&String, io::Error)| {
+        let kind = match error.kind() {
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => StoreErrorKind::TooSlow,
             _ => StoreErrorKind::Unreachable,
         };
-        match none {
-            true => report.judge_refusal(place, Trouble::new(trouble, error.to_string())),
-            false => {
-                let cure = "start it again: the others bear no more losses than before";
-                report.find(Severity::Warning, "unreachable", place, error.to_string(), cure);
-            }
-        }
-    }
+        (place.clone(), Trouble::new(kind, error.to_string()))
+    });
+    report.judge_missing(missing, suffice);
     for (place, mode) in &modes {
         report.fact(place, "mode", mode.clone());
         match mode.as_str() {
@@ -111,9 +103,8 @@ fn judge_servers(servers: &[String], ttl: Duration, report: &mut Report) {
 }
 
 fn look_at(place: &str, ttl: Duration, report: &mut Report) -> io::Result<Seen> {
-    let mut round_trips = Vec::with_capacity(ROUND_TRIPS);
-    let mut said = String::new();
-    for _ in 0..ROUND_TRIPS {
+    let (mut round_trips, mut said) = (Vec::new(), String::new());
+    while !is_enough(&round_trips) {
         let start = Instant::now();
         said = word(place, "srvr")?;
         round_trips.push(start.elapsed());
@@ -121,7 +112,7 @@ fn look_at(place: &str, ttl: Duration, report: &mut Report) -> io::Result<Seen> 
     let field = |name: &str| said.lines().find_map(|line| line.strip_prefix(name)).map(|text| text.trim().to_owned());
     let Some(mode) = field("Mode:") else { return Ok(Seen::Silent(said.trim().to_owned())) };
     report.fact(place, "version", field("Zookeeper version:").unwrap_or_default());
-    report.judge_latency(place, round_trips, (ttl / 2).min(Duration::from_secs(5)), ttl);
+    report.judge_latency(place, round_trips, answer_within(ttl), ttl);
     Ok(Seen::Serving { mode })
 }
 
@@ -144,11 +135,10 @@ fn judge_sessions(settings: &Settings, ttl: Duration, report: &mut Report) -> Re
     let wanted = Duration::from_secs(ttl.saturating_add(settings.slack_for(ttl)).as_secs() + 1);
     let needed = ttl.saturating_add(settings.slack_min());
     let unexpected = |what: String| StoreError::new(StoreErrorKind::Unexpected, "examine", what);
-    // A runtime of its own: whoever calls may be on one.
-    let opened = thread::spawn(move || {
+    let opened = apart(move || {
         let runtime =
             Builder::new_current_thread().enable_all().build().map_err(|error| unexpected(error.to_string()))?;
-        Ok::<_, StoreError>(runtime.block_on(async {
+        Ok(runtime.block_on(async {
             let (news, _heard) = unbounded_channel();
             let limit = tokio::time::Instant::now() + WITHIN;
             let session = Session::open(&settings, wanted, news, limit).await?;
@@ -157,8 +147,7 @@ fn judge_sessions(settings: &Settings, ttl: Duration, report: &mut Report) -> Re
             Ok(granted)
         }))
     });
-    let gone = |_| StoreError::new(StoreErrorKind::Unexpected, "examine", "the thread that looked ended");
-    let granted: Duration = match opened.join().map_err(gone)?? {
+    let granted: Duration = match opened? {
         Ok(granted) => granted,
         Err(failure) => {
             let failure: crate::error::Failure = failure;

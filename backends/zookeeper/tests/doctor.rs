@@ -37,7 +37,31 @@ fn a_good_ensemble_has_no_warning_and_one_that_lost_servers_has() {
     until("the other two serve", || bad(&lost_one()) == ["warning unreachable"]);
     let other = (gone + 1) % 3;
     ensemble.servers[other].kill();
-    until("the last one serves nobody", || bad(&examined(&place)).contains(&"error no-leader".to_owned()));
+    until("the last one serves nobody", || bad(&examined(&place)) == ["error no-leader", "warning unreachable"]);
+}
+
+#[test]
+fn a_server_that_only_reads() {
+    let mut ensemble = Ensemble::that_reads_alone();
+    let place = ensemble.place();
+    assert_eq!(bad(&examined(&place)), [""; 0]);
+    ensemble.servers[0].kill();
+    ensemble.servers[1].kill();
+    until("the last one only reads", || bad(&examined(&place)) == ["error read-only", "warning unreachable"]);
+}
+
+#[test]
+fn a_number_of_servers_that_bears_no_more_than_one_less() {
+    let ensemble = Ensemble::of_some(4, 0);
+    assert_eq!(bad(&examined(&ensemble.place())), ["warning even"]);
+}
+
+#[test]
+fn a_server_that_has_no_vote() {
+    let ensemble = Ensemble::of_some(3, 1);
+    let report = examined(&ensemble.place());
+    assert_eq!(bad(&report), [""; 0], "{report:#?}");
+    assert_eq!(finding(&report, "observer").place, ensemble.servers[3].address());
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! way to the server. Each back end looks for what can go wrong there, and changes nothing.
 
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread;
 use std::time::Duration;
 
 use crate::store::{
@@ -109,13 +110,22 @@ impl Report {
 
     /// Notes that a server does not let us look at it.
     pub fn judge_refusal(&mut self, place: &str, trouble: Trouble) {
-        let (code, cure) = match trouble.kind {
-            StoreErrorKind::Denied => ("denied", "give user and password that the server knows"),
-            StoreErrorKind::Misconfigured => ("misconfigured", "correct the URL"),
-            StoreErrorKind::TooSlow => ("slow", "see what keeps it busy, and what is between us"),
-            _ => ("unreachable", "see that it runs, and that nothing between us refuses the connection"),
-        };
-        self.find(Severity::Error, code, place, trouble.message, cure);
+        self.judge_missing([(place.to_owned(), trouble)], false);
+    }
+
+    /// Notes which servers do not let us look at them; locks may be taken all the same if the others `suffice`.
+    pub fn judge_missing(&mut self, missing: impl IntoIterator<Item = (String, Trouble)>, suffice: bool) {
+        let severity = if suffice { Severity::Warning } else { Severity::Error };
+        for (place, trouble) in missing {
+            let (code, cure) = match trouble.kind {
+                StoreErrorKind::Denied => ("denied", "give user and password that the server knows"),
+                StoreErrorKind::Misconfigured => ("misconfigured", "correct the URL"),
+                StoreErrorKind::TooSlow => ("slow", "see what keeps it busy, and what is between us"),
+                _ if suffice => ("unreachable", "start it again: until then the others bear one loss less"),
+                _ => ("unreachable", "see that it runs, and that nothing between us refuses the connection"),
+            };
+            self.find(severity, code, &place, trouble.message, cure);
+        }
     }
 
     /// Notes that a server is nearly full of connections.
@@ -167,18 +177,23 @@ impl Report {
 
     /// Judges how long a server takes to answer against what one request may take. `samples`: some round trips.
     pub fn judge_latency(&mut self, place: &str, mut samples: Vec<Duration>, allowed: Duration, ttl: Duration) {
-        let Some(last) = samples.len().checked_sub(1) else { return };
+        let count = samples.len();
+        if count == 0 {
+            return;
+        }
         samples.sort_unstable();
-        let (median, high) = (samples[last / 2], samples[last * 99 / 100]);
-        let seen = format!("p50 {}, p99 {}", shown(median), shown(high));
+        // The nearest rank: of fewer than a hundred it is the worst.
+        let rank = |percent: usize| samples[(count * percent).div_ceil(100) - 1];
+        let (median, high) = (rank(50), rank(99));
+        let name = if count < 100 { "worst" } else { "p99" };
+        let seen = format!("p50 {}, {name} {} of {count}", shown(median), shown(high));
         self.fact(place, "round trip", seen.clone());
         let severity = match (median > allowed, high > allowed) {
             (true, _) => Severity::Error,
             (false, true) => Severity::Warning,
             (false, false) => return,
         };
-        let evidence =
-            format!("{seen} of {}; with a ttl of {} an answer may take {}", last + 1, shown(ttl), shown(allowed));
+        let evidence = format!("{seen}; with a ttl of {} an answer may take {}", shown(ttl), shown(allowed));
         let cure =
             "choose a longer ttl, say with answer_within how long an answer may take, or come closer to the server";
         self.find(severity, "slow", place, evidence, cure);
@@ -204,14 +219,54 @@ impl Report {
 /// Clocks that are further apart than this are looked after by nobody.
 const CLOCKS_APART: Duration = Duration::from_secs(1);
 
+/// How long one store, or a majority behind it, may take to answer with this ttl if nothing else is said.
+pub fn answer_within(ttl: Duration) -> Duration {
+    (ttl / 2).min(Duration::from_secs(5))
+}
+
+/// Whether these round trips tell enough: a hundred, or fewer where each takes long.
+pub fn is_enough(round_trips: &[Duration]) -> bool {
+    const LONG: Duration = Duration::from_secs(2);
+    round_trips.len() >= 100 || (round_trips.len() >= 10 && round_trips.iter().sum::<Duration>() >= LONG)
+}
+
+/// Looks on a thread of its own, where a runtime may be started: whoever calls may be on one.
+///
+/// # Errors
+/// What `look` met.
+pub fn apart<T: Send + 'static>(
+    look: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StoreError> {
+    let gone = |_| StoreError::new(StoreErrorKind::Unexpected, "examine", "the thread that looked ended");
+    thread::spawn(look).join().map_err(gone)?
+}
+
 /// Takes a lock of a random name, renews it and releases it, as any client would: what a store lets us do is seen by
-/// doing it. Nothing is left behind, whatever the answers are.
+/// doing it. No hold is left behind, whatever the answers are; the lock's last token stays for as long as that of any lock
+/// that nobody uses.
 ///
 /// # Errors
 /// What the first step that failed met.
 pub fn try_out(store: &dyn Store, clock: &Clock, ttl: Duration) -> Result<(), Trouble> {
+    try_out_at(&trial_name()?, store, clock, ttl)
+}
+
+/// A name that nobody else has.
+///
+/// # Errors
+/// If the system has no random numbers.
+pub fn trial_name() -> Result<LockName, Trouble> {
     let random = Owner::random().map_err(|error| Trouble::new(StoreErrorKind::Unexpected, error.to_string()))?;
-    let name = LockName::new(format!("fencepost-doctor-{}", &random.expose()[..12])).expect("BUG: a plain name");
+    Ok(LockName::new(format!("fencepost-doctor-{}", &random.expose()[..12])).expect("BUG: a plain name"))
+}
+
+/// The same as [`try_out`] with a lock of this name.
+///
+/// # Errors
+/// What the first step that failed met.
+pub fn try_out_at(name: &LockName, store: &dyn Store, clock: &Clock, ttl: Duration) -> Result<(), Trouble> {
+    let random = Owner::random().map_err(|error| Trouble::new(StoreErrorKind::Unexpected, error.to_string()))?;
+    let name = name.clone();
     let ttl = ttl.max(store.abilities().smallest_ttl).min(store.abilities().largest_ttl.unwrap_or(ttl));
     let (turn, actor, mode) = (Turn::AfterOthers, None, Mode::Exclusive);
     let (label, delay) = (Arc::from("fencepost doctor"), Duration::ZERO);
@@ -293,6 +348,33 @@ mod tests {
         assert_eq!(judged(&[60 * MS; 100]), Some(Severity::Error));
         assert_eq!(judged(&[vec![MS; 90], vec![60 * MS; 10]].concat()), Some(Severity::Warning));
         assert_eq!(judged(&[]), None);
+        // One in a hundred may be slow, one of fewer may not.
+        assert_eq!(judged(&[vec![MS; 99], vec![60 * MS]].concat()), None);
+        assert_eq!(judged(&[vec![MS; 98], vec![60 * MS; 2]].concat()), Some(Severity::Warning));
+        assert_eq!(judged(&[vec![MS; 49], vec![60 * MS]].concat()), Some(Severity::Warning));
+    }
+
+    #[test]
+    fn a_figure_is_called_what_it_is() {
+        let told = |count: u32| {
+            let mut report = Report::new("here");
+            report.judge_latency("a", (1..=count).map(|number| number * MS).collect(), 1000 * MS, 1000 * MS);
+            report.facts[0].value.clone()
+        };
+        assert_eq!(told(5), "p50 3ms, worst 5ms of 5");
+        assert_eq!(told(100), "p50 50ms, p99 99ms of 100");
+        assert_eq!(told(1), "p50 1ms, worst 1ms of 1");
+    }
+
+    #[test]
+    fn one_of_several_that_is_missing_is_a_warning() {
+        let judged = |suffice| {
+            let mut report = Report::new("here");
+            report.judge_missing([("a".into(), Trouble::new(StoreErrorKind::Unreachable, "gone"))], suffice);
+            (report.worst(), report.findings[0].code)
+        };
+        assert_eq!(judged(true), (Some(Severity::Warning), "unreachable"));
+        assert_eq!(judged(false), (Some(Severity::Error), "unreachable"));
     }
 
     #[test]

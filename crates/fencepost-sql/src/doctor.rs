@@ -4,14 +4,12 @@ use std::future::Future;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fencepost_core::Blocking;
-use fencepost_core::doctor::{Report, Severity};
+use fencepost_core::doctor::{Report, Severity, answer_within, is_enough};
 use fencepost_core::store::StoreError;
 
 use crate::database::{Database, Failure};
 use crate::store::{SqlStore, on_a_thread, within};
 
-/// How many round trips are measured.
-const ROUND_TRIPS: usize = 30;
 /// All questions together may take so long.
 const LOOK_WITHIN: Duration = Duration::from_secs(15);
 
@@ -57,8 +55,8 @@ async fn look<D: Examine>(database: &D, label: &str, ttl: Duration, report: &mut
     if report.worst() == Some(Severity::Error) {
         return;
     }
-    let mut round_trips = Vec::with_capacity(ROUND_TRIPS);
-    for number in 0..ROUND_TRIPS {
+    let mut round_trips = Vec::new();
+    for number in 0.. {
         let start = Instant::now();
         let clock_us = match database.check(&mut link).await {
             Ok(clock_us) => clock_us,
@@ -77,6 +75,9 @@ async fn look<D: Examine>(database: &D, label: &str, ttl: Duration, report: &mut
         if number > 0 {
             round_trips.push(took);
         }
+        if is_enough(&round_trips) {
+            break;
+        }
     }
-    report.judge_latency(label, round_trips, (ttl / 2).min(Duration::from_secs(5)), ttl);
+    report.judge_latency(label, round_trips, answer_within(ttl), ttl);
 }

@@ -21,6 +21,8 @@ pub struct Etcd {
     tls: Option<PathBuf>,
     /// It becomes ready only with others.
     one_of_several: bool,
+    /// It joins those that are there.
+    joins: bool,
     options: Vec<String>,
 }
 
@@ -29,7 +31,7 @@ impl Etcd {
     pub fn new() -> Self {
         let peer = free_port();
         let members = member(0, peer);
-        Self { name: name(0), peer, members, tls: None, one_of_several: false, options: Vec::new() }
+        Self { name: name(0), peer, members, tls: None, one_of_several: false, joins: false, options: Vec::new() }
     }
 
     /// Speaks TLS with clients, and with nobody who shows no certificate, with the files `ca.pem`, `server.pem` and
@@ -72,10 +74,11 @@ impl Recipe for Etcd {
     fn command(&self, command: &mut Command, port: u16, folder: &Path) {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
         let (clients, peers) = (format!("{scheme}://127.0.0.1:{port}"), format!("http://127.0.0.1:{}", self.peer));
+        let state = if self.joins { "existing" } else { "new" };
         command.args(["--name", &self.name, "--data-dir"]).arg(folder.join("data"));
         command.args(["--listen-client-urls", &clients, "--advertise-client-urls", &clients]);
         command.args(["--listen-peer-urls", &peers, "--initial-advertise-peer-urls", &peers]);
-        command.args(["--initial-cluster", &self.members, "--initial-cluster-state", "new"]);
+        command.args(["--initial-cluster", &self.members, "--initial-cluster-state", state]);
         command.args(["--heartbeat-interval", "60", "--election-timeout", "600", "--logger", "zap"]);
         command.args(&self.options);
         if let Some(folder) = &self.tls {
@@ -114,6 +117,18 @@ impl EtcdCluster {
     /// # Panics
     /// If they do not come to that.
     pub fn start() -> Self {
+        Self::start_all(&[])
+    }
+
+    /// The same, each with this option.
+    ///
+    /// # Panics
+    /// If they do not come to that.
+    pub fn with(option: &str) -> Self {
+        Self::start_all(&[option])
+    }
+
+    fn start_all(options: &[&str]) -> Self {
         let peers: Vec<u16> = (0..MEMBERS).map(|_| free_port()).collect();
         let members: Vec<String> = peers.iter().enumerate().map(|(number, peer)| member(number, *peer)).collect();
         let members = members.join(",");
@@ -121,13 +136,30 @@ impl EtcdCluster {
             name: name(number),
             peer: *peer,
             members: members.clone(),
-            tls: None,
             one_of_several: true,
-            options: Vec::new(),
+            options: options.iter().map(|option| (*option).to_owned()).collect(),
+            ..Etcd::new()
         });
         let cluster = Self { servers: recipes.map(Server::start).collect() };
         cluster.until_whole();
         cluster
+    }
+
+    /// Starts one more, which may only learn at first.
+    ///
+    /// # Panics
+    /// If the others do not take it.
+    pub fn join(&self, learns: bool) -> Server<Etcd> {
+        let (number, peer) = (self.servers.len(), free_port());
+        let mut command = etcdctl(&self.place());
+        command.args(["member", "add", &name(number), &format!("--peer-urls=http://127.0.0.1:{peer}")]);
+        if learns {
+            command.arg("--learner");
+        }
+        // They take nobody while they have known each other for a few seconds only.
+        until("the others take it", || command.output().is_ok_and(|output| output.status.success()));
+        let members = format!("{},{}", self.servers[0].recipe().members, member(number, peer));
+        Etcd { name: name(number), peer, members, one_of_several: true, joins: true, ..Etcd::new() }.start()
     }
 
     /// Waits until each of them sees a leader.

@@ -5,6 +5,7 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::preload::Environment;
 use crate::server::{Recipe, Server, act_as, find, place_certificate};
 
 const USER: &str = "mysql";
@@ -15,6 +16,7 @@ const PACKAGE: &str = "mariadb-server";
 pub struct MariaDb {
     options: Vec<String>,
     tls: Option<PathBuf>,
+    environment: Environment,
 }
 
 impl MariaDb {
@@ -32,6 +34,12 @@ impl MariaDb {
     /// Also speaks TLS, with the files `server.pem` and `server.key` of a folder.
     pub fn tls(mut self, folder: &Path) -> Self {
         self.tls = Some(folder.to_owned());
+        self
+    }
+
+    /// With a preloaded library: the environment of one of [`crate::preload`].
+    pub fn preloaded(mut self, environment: Environment) -> Self {
+        self.environment = environment;
         self
     }
 
@@ -79,7 +87,7 @@ impl Recipe for MariaDb {
         if self.tls.is_some() {
             command.args([at("ssl-cert", "server.pem"), at("ssl-key", "server.key")]);
         }
-        command.args(&self.options);
+        command.args(&self.options).envs(self.environment.iter().cloned());
     }
 
     /// It speaks first, and with the version of its protocol once it lets clients in.

@@ -13,12 +13,24 @@ use crate::server::{Recipe, Server};
 #[derive(Clone, Debug)]
 pub struct PgBouncer {
     server_port: u16,
+    in_turns: bool,
 }
 
 impl PgBouncer {
     /// For the PostgreSQL server on this port of this machine.
     pub fn of(server_port: u16) -> Self {
-        Self { server_port }
+        Self { server_port, in_turns: false }
+    }
+
+    /// Lends its sessions in turns; otherwise the one that was given back last.
+    pub fn in_turns(mut self) -> Self {
+        self.in_turns = true;
+        self
+    }
+
+    /// Starts it.
+    pub fn start(self) -> Server<Self> {
+        Server::start(self)
     }
 
     /// Starts one before that server.
@@ -44,8 +56,9 @@ impl Recipe for PgBouncer {
         let text = format!(
             "[databases]\npostgres = host=127.0.0.1 port={} user=postgres\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n\
              unix_socket_dir =\nauth_type = any\npool_mode = transaction\ndefault_pool_size = 5\nmax_client_conn = 300\n\
-             ignore_startup_parameters = extra_float_digits\n",
-            self.server_port
+             ignore_startup_parameters = extra_float_digits\nserver_round_robin = {}\n",
+            self.server_port,
+            u8::from(self.in_turns)
         );
         fs::write(&file, text).expect("a file in our own folder");
         command.arg(file);

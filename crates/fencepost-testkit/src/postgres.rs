@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 
 use nix::sys::signal::Signal;
 
+use crate::preload::Environment;
 use crate::server::{Recipe, Server, act_as, find, place_certificate};
 
 const USER: &str = "postgres";
@@ -17,6 +18,7 @@ const PACKAGE: &str = "postgresql";
 pub struct Postgres {
     options: Vec<String>,
     tls: Option<PathBuf>,
+    environment: Environment,
 }
 
 impl Postgres {
@@ -34,6 +36,12 @@ impl Postgres {
     /// Also speaks TLS, with the files `server.pem` and `server.key` of a folder.
     pub fn tls(mut self, folder: &Path) -> Self {
         self.tls = Some(folder.to_owned());
+        self
+    }
+
+    /// With a preloaded library: the environment of one of [`crate::preload`].
+    pub fn preloaded(mut self, environment: Environment) -> Self {
+        self.environment = environment;
         self
     }
 
@@ -84,7 +92,7 @@ impl Recipe for Postgres {
             options.push(format!("ssl_key_file={}", file("server.key")));
         }
         options.extend_from_slice(&self.options);
-        command.args(options.iter().flat_map(|option| ["-c", option]));
+        command.args(options.iter().flat_map(|option| ["-c", option])).envs(self.environment.iter().cloned());
     }
 
     fn ready(&self, stream: TcpStream) -> io::Result<()> {

@@ -1,9 +1,9 @@
 //! Libraries that are preloaded into a process to give it a bad world: clocks that are set, a disk that forgets. Built
 //! by the test that needs them, with the system's C compiler.
 
-use std::fs::File;
+use std::fs::{self, File, Permissions};
 use std::net::IpAddr;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -42,6 +42,8 @@ impl Clocks {
     /// If there is no C compiler.
     pub fn new() -> Self {
         let folder = TempDir::with_prefix("fencepost-clocks-").expect("a temporary folder");
+        // Some servers run as somebody else.
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("our own folder");
         build("clocks", folder.path());
         let offsets = File::create(folder.path().join("offsets")).expect("our own folder");
         offsets.write_all_at(&[0; 16], 0).expect("our own file");

@@ -71,6 +71,11 @@ impl<R: Recipe> Server<R> {
         panic!("{} did not start on {STARTS_MAX} ports; its log:\n{}", R::PROGRAM, server.log());
     }
 
+    /// How it was started.
+    pub fn recipe(&self) -> &R {
+        &self.recipe
+    }
+
     /// The port.
     pub fn port(&self) -> u16 {
         self.port

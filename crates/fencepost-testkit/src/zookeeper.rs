@@ -24,12 +24,21 @@ pub struct ZooKeeper {
     members: String,
     longest_session: Duration,
     shortest_session: Option<Duration>,
+    lines: String,
+    flags: Vec<String>,
 }
 
 impl ZooKeeper {
     /// A server that is alone.
     pub fn new() -> Self {
-        Self { number: 1, members: String::new(), longest_session: Duration::from_secs(120), shortest_session: None }
+        Self {
+            number: 1,
+            members: String::new(),
+            longest_session: Duration::from_secs(120),
+            shortest_session: None,
+            lines: String::new(),
+            flags: Vec::new(),
+        }
     }
 
     /// The longest session that it grants.
@@ -78,9 +87,10 @@ impl Recipe for ZooKeeper {
         let settings = format!(
             "tickTime=500\ninitLimit=40\nsyncLimit=4\ndataDir={}\nclientPort={port}\nclientPortAddress=127.0.0.1\n\
              maxClientCnxns=0\nmaxSessionTimeout={longest}\nadmin.enableServer=false\n4lw.commands.whitelist=srvr\n\
-             forceSync=no\n{}{}",
+             forceSync=no\n{}{}{}",
             data.display(),
             shortest.unwrap_or_default(),
+            self.lines,
             self.members
         );
         let file = folder.join("zoo.cfg");
@@ -89,6 +99,7 @@ impl Recipe for ZooKeeper {
         command.args(["-Dzookeeper.forceSync=no", "-Dzookeeper.fsync.warningthresholdms=60000"]);
         // Servers that look for a leader tell each other more and more seldom, up to once a minute.
         command.arg("-Dzookeeper.fastleader.maxNotificationInterval=1000");
+        command.args(&self.flags);
         command.arg("-cp").arg(JAR).arg("org.apache.zookeeper.server.quorum.QuorumPeerMain").arg(&file);
     }
 
@@ -119,10 +130,37 @@ impl Ensemble {
     /// # Panics
     /// If they do not come to that.
     pub fn start() -> Self {
-        let ports = free_peer_ports(2 * SERVERS);
-        let member = |(number, pair): (usize, &[u16])| format!("server.{number}=127.0.0.1:{}:{}\n", pair[0], pair[1]);
+        Self::of(SERVERS, 0, &ZooKeeper::new())
+    }
+
+    /// The same of so many that vote and so many that only observe.
+    ///
+    /// # Panics
+    /// If they do not come to that.
+    pub fn of_some(voters: usize, observers: usize) -> Self {
+        Self::of(voters, observers, &ZooKeeper::new())
+    }
+
+    /// The same of servers that let clients read while they are cut off from the others.
+    ///
+    /// # Panics
+    /// If they do not come to that.
+    pub fn that_reads_alone() -> Self {
+        let flags = vec!["-Dreadonlymode.enabled=true".to_owned()];
+        Self::of(SERVERS, 0, &ZooKeeper { flags, ..ZooKeeper::new() })
+    }
+
+    fn of(voters: usize, observers: usize, recipe: &ZooKeeper) -> Self {
+        let ports = free_peer_ports(2 * (voters + observers));
+        let role = |number: usize| if number > voters { ":observer" } else { "" };
+        let member = |(number, pair): (usize, &[u16])| {
+            format!("server.{number}=127.0.0.1:{}:{}{}\n", pair[0], pair[1], role(number))
+        };
         let members: String = (1..).zip(ports.chunks(2)).map(member).collect();
-        let recipes = (1..=SERVERS).map(|number| ZooKeeper { number, members: members.clone(), ..ZooKeeper::new() });
+        let recipes = (1..=voters + observers).map(|number| {
+            let lines = if number > voters { "peerType=observer\n".to_owned() } else { String::new() };
+            ZooKeeper { number, members: members.clone(), lines, ..recipe.clone() }
+        });
         let ensemble = Self { servers: recipes.map(Server::start).collect() };
         ensemble.until_whole();
         ensemble

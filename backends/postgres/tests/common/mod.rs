@@ -118,7 +118,7 @@ pub(crate) struct Sql {
 }
 
 impl Sql {
-    fn to(url: &str) -> Self {
+    pub(crate) fn to(url: &str) -> Self {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
         let (client, connection) = runtime.block_on(tokio_postgres::connect(url, NoTls)).expect("the server is up");

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use fencepost_core::doctor::{Report, Severity, shown};
+use fencepost_core::doctor::{Report, Severity, is_enough, shown};
 use fencepost_core::store::Trouble;
 
 use crate::driver;
@@ -12,8 +12,7 @@ use crate::steps::MARKER;
 use crate::url::{Config, Deployment, Node};
 use crate::wire::Value;
 
-/// How many round trips are measured.
-const ROUND_TRIPS: usize = 50;
+use super::flaws::{self, Flaws};
 
 /// What was seen of a server.
 pub(super) struct Server {
@@ -28,7 +27,7 @@ pub(super) struct Server {
     round_trips: Vec<Duration>,
     ahead_ms: i64,
     clock_took: Duration,
-    /// Why it does not tell of itself.
+    /// Why it says nothing about itself.
     silent: Option<String>,
 }
 
@@ -36,8 +35,8 @@ impl Server {
     /// Asks it everything.
     pub(super) fn look_at(node: &Node) -> Result<Self, Trouble> {
         let mut probe = Probe::open(node)?;
-        let mut round_trips = Vec::with_capacity(ROUND_TRIPS);
-        for _ in 0..ROUND_TRIPS {
+        let mut round_trips = Vec::new();
+        while !is_enough(&round_trips) {
             let start = Instant::now();
             // What the answer is does not matter: it took its time.
             probe.ask(&["PING"])?;
@@ -90,7 +89,7 @@ impl Server {
         report.judge_clock(place, self.ahead_ms, self.clock_took);
         if let Some(text) = &self.silent {
             let severity = if config.quorum { Severity::Error } else { Severity::Warning };
-            let evidence = format!("it does not tell of itself: {text}");
+            let evidence = format!("it says nothing about itself: {text}");
             report.find(severity, "rights", place, evidence, "give its user the right to INFO: +info");
             return;
         }
@@ -110,15 +109,12 @@ impl Server {
             version => ("Valkey", version),
         };
         report.fact(&self.place, "version", format!("{kind} {version}"));
-        let (severity, evidence) = match safety(kind, version) {
-            Safety::Fixed => return,
-            Safety::Open(fixed) => {
-                let flaw = "who may run scripts may run anything there (CVE-2025-49844)";
-                (Severity::Warning, format!("{kind} {version}: {flaw}; {fixed} mends it"))
-            }
-            Safety::Unknown => (
+        let (severity, evidence) = match flaws::known(kind, version) {
+            Flaws::None => return,
+            Flaws::Some(flaws) => (Severity::Warning, format!("{kind} {version}: {}", flaws.join("; "))),
+            Flaws::Unknown => (
                 Severity::Notice,
-                format!("{kind} {version}: its makers mend this line no more; distributions may (CVE-2025-49844)"),
+                format!("{kind} {version}: its makers do not mend this line any more; distributions may do so"),
             ),
         };
         let cure = "install a newer one, and let nobody else run scripts there: ACL users without +eval";
@@ -211,56 +207,4 @@ impl Server {
 fn unix_ms(reply: &Value) -> Option<i64> {
     let [seconds, micros] = reply.array()? else { return None };
     seconds.number()?.checked_mul(1000)?.checked_add(micros.number()? / 1000)
-}
-
-/// Whether scripts are safe to be let run by others.
-#[derive(PartialEq, Eq, Debug)]
-enum Safety {
-    Fixed,
-    /// The version of the same line that mends it.
-    Open(&'static str),
-    Unknown,
-}
-
-/// The first version of each line in which a script cannot reach memory that is not its own.
-const FIXED: [(&str, (u64, u64), &str, u64); 8] = [
-    ("Redis", (6, 2), "6.2.20", 20),
-    ("Redis", (7, 2), "7.2.11", 11),
-    ("Redis", (7, 4), "7.4.6", 6),
-    ("Redis", (8, 0), "8.0.4", 4),
-    ("Redis", (8, 2), "8.2.2", 2),
-    ("Valkey", (7, 2), "7.2.11", 11),
-    ("Valkey", (8, 0), "8.0.6", 6),
-    ("Valkey", (8, 1), "8.1.4", 4),
-];
-
-fn safety(kind: &str, version: &str) -> Safety {
-    let mut numbers = version.split('.').map(|part| part.parse::<u64>().ok());
-    let (Some(Some(major)), Some(Some(minor)), Some(Some(patch))) = (numbers.next(), numbers.next(), numbers.next())
-    else {
-        return Safety::Unknown;
-    };
-    let newest = FIXED.iter().filter(|line| line.0 == kind).map(|line| line.1).max();
-    match FIXED.iter().find(|line| line.0 == kind && line.1 == (major, minor)) {
-        Some((_, _, fixed, first)) if patch < *first => Safety::Open(fixed),
-        Some(_) => Safety::Fixed,
-        None if newest.is_some_and(|newest| (major, minor) > newest) => Safety::Fixed,
-        None => Safety::Unknown,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn versions_are_compared_within_their_line() {
-        assert_eq!(safety("Redis", "7.2.10"), Safety::Open("7.2.11"));
-        assert_eq!(safety("Redis", "7.2.11"), Safety::Fixed);
-        assert_eq!(safety("Redis", "7.0.15"), Safety::Unknown);
-        assert_eq!(safety("Redis", "8.4.0"), Safety::Fixed);
-        assert_eq!(safety("Valkey", "8.1.1"), Safety::Open("8.1.4"));
-        assert_eq!(safety("Valkey", "9.1.2"), Safety::Fixed);
-        assert_eq!(safety("Redis", ""), Safety::Unknown);
-    }
 }

@@ -70,7 +70,7 @@ pub(crate) fn doctor(settings: &Settings) -> Result<ExitCode, Failure> {
     let head = vec![
         vec!["store".into(), data.store.clone(), format!("set by {}", data.store_source)],
         vec!["ttl".into(), ttl, format!("set by {}", data.ttl_source)],
-        vec!["excludes".into(), report.scope.clone(), String::new()],
+        vec!["scope".into(), report.scope.clone(), String::new()],
     ];
     settings.output.answer(&data, || text(head, &report))?;
     Ok(if report.worst() == Some(Severity::Error) { ExitCode::FOUND } else { ExitCode::DONE })

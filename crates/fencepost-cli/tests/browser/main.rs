@@ -83,6 +83,11 @@ fn a_page_of_the_service_locks_with_the_client_for_typescript() {
 }
 
 #[test]
+fn reports_are_whole_and_tell_bad_from_good() {
+    story("reports", FILE, nothing);
+}
+
+#[test]
 fn a_broken_quorum_is_seen_at_a_glance() {
     let mut nodes: Vec<_> = (0..5).map(|_| Redis::new().start()).collect();
     let addresses: Vec<String> = nodes.iter().map(|node| node.address()).collect();

@@ -122,7 +122,7 @@ fn a_redis_server_is_measured_and_its_password_is_not_shown() {
 fn five_servers_that_vote_are_measured() {
     let servers: Vec<Server<Redis>> = (0..5).map(|_| Redis::new().start()).collect();
     let addresses: Vec<String> = servers.iter().map(Server::address).collect();
-    let (place, store) = (Place::new(), format!("redlock://{}", addresses.join(",")));
+    let (place, store) = (Place::new(), format!("redlock://{}?answer_within_ms=1000", addresses.join(",")));
     place.fencepost(["--store", &store, "init"]).end().with_code(0);
     measured(&place, &store);
 }

@@ -19,9 +19,16 @@ fn codes(report: &serde_json::Value) -> Vec<String> {
 fn the_default_store_is_looked_at_and_named_with_what_it_excludes() {
     let place = Place::new();
     let done = place.program(crate::support::PROGRAM).arguments(["doctor"]).end().with_code(0);
-    for words in ["sqlite:", "set by default", "every process of this user on this machine", "0 errors"] {
+    for words in ["sqlite:", "set by default", "scope  every process of this user on this machine", "0 errors"] {
         assert!(done.stdout.contains(words), "{words} is missing:\n{}", done.stdout);
     }
+}
+
+#[test]
+fn locks_in_memory_exclude_nobody_else() {
+    let place = Place::new();
+    let report = place.json(&["doctor", "--store", "memory:"]);
+    assert!(codes(&report).contains(&"warning nobody-else".to_owned()), "{report}");
 }
 
 #[test]

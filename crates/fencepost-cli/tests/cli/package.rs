@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use crate::support::{PROGRAM, Place};
+use crate::tmux::Terminal;
 
 fn run(command: &mut Command) -> String {
     let Output { status, stdout, stderr } = command.output().unwrap_or_else(|error| {
@@ -16,6 +17,15 @@ fn run(command: &mut Command) -> String {
 
 fn top() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Whether systemd takes a unit; else what it says. Without the flag it says so and takes it all the same.
+pub(crate) fn is_taken(place: &Place, unit: &str) -> Result<(), String> {
+    place.write("fencepost.service", unit);
+    let mut command = Command::new("systemd-analyze");
+    command.args(["verify", "--man=no", "--recursive-errors=no"]).arg(place.path("fencepost.service"));
+    let done = command.output().expect("systemd-analyze is missing: run `cargo xtask setup`");
+    if done.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&done.stderr).into_owned()) }
 }
 
 /// `dpkg` with packages of its own.
@@ -65,12 +75,32 @@ fn the_package_installs_with_manual_completions_and_unit() {
     assert_eq!(run(Command::new("zsh").args(["-f", "-c", &script])).trim(), "_fencepost");
     run(Command::new("zsh").args(["-f", "-n"]).arg(zsh.join("_fencepost")));
 
+    let terminal = Terminal::open(&place, (100, 20), &[]);
+    let bin = at("usr/bin");
+    terminal.line(&format!("PATH={}:$PATH PS1='%% ' zsh -f", bin.display()));
+    terminal.line(&format!("fpath=({} $fpath); autoload -U compinit; compinit -u -D; echo re''ady", zsh.display()));
+    terminal.until("ready");
+    terminal.write("fencepost docto");
+    terminal.press(&["Tab"]);
+    terminal.until("% fencepost doctor");
+
     let unit = fs::read_to_string(at("usr/lib/systemd/system/fencepost.service")).expect("the unit");
-    place.write(
-        "fencepost.service",
-        &unit.replace("/usr/bin/fencepost", &at("usr/bin/fencepost").display().to_string()),
-    );
-    run(Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(place.path("fencepost.service")));
+    let unit = unit.replace("/usr/bin/fencepost", &at("usr/bin/fencepost").display().to_string());
+    assert_eq!(is_taken(&place, &unit), Ok(()));
+    // Whoever lets it write an audit log has it rotated.
+    assert!(at("etc/logrotate.d/fencepost").exists());
+    let kept = run(Command::new("dpkg-deb").args(["--info", built.trim(), "conffiles"]));
+    assert_eq!(kept, "/etc/fencepost/fencepost.toml\n/etc/logrotate.d/fencepost\n");
+
+    // It wants the C library that it was linked with, so it is not installed where it would not start.
+    let depends = run(Command::new("dpkg-deb").args(["--field", built.trim(), "Depends"]));
+    let wanted = depends.trim().strip_prefix("libc6 (>= ").and_then(|rest| rest.split_once(')')).expect("a version").0;
+    let symbols = run(Command::new("objdump").arg("-T").arg(at("usr/bin/fencepost")));
+    let versions = symbols.split("GLIBC_").skip(1).filter_map(|rest| rest.split(')').next());
+    for version in versions {
+        run(Command::new("dpkg").args(["--compare-versions", wanted, "ge", version.trim()]));
+    }
+    assert!(symbols.contains(&format!("GLIBC_{wanted}")), "{wanted}");
     // What it comes configured with is read, and says nothing yet.
     let config = at("etc/fencepost/fencepost.toml");
     let shown = place.program(PROGRAM).arguments(["config", "--config"]).arguments([&config]).end().with_code(0);
@@ -82,6 +112,19 @@ fn the_package_installs_with_manual_completions_and_unit() {
     assert!(config.exists() && !at("usr/bin/fencepost").exists());
     run(dpkg(&root).args(["--purge", "fencepost"]));
     assert!(!config.exists());
+}
+
+#[test]
+fn an_image_is_built_of_the_sources_alone() {
+    let ignored = fs::read_to_string(top().join(".dockerignore")).expect("it is there");
+    let ignored: Vec<&str> = ignored.lines().collect();
+    for built in fs::read_to_string(top().join(".gitignore")).expect("it is there").lines() {
+        assert!(ignored.contains(&format!("**/{}", built.trim_end_matches('/')).as_str()), "{built}");
+    }
+    // Which the version tells the commit by.
+    assert!(!ignored.iter().any(|line| line.contains(".git")));
+    let file = include_str!("../../../../packaging/container/Containerfile");
+    assert!(file.contains("COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/"), "{file}");
 }
 
 #[test]

@@ -56,9 +56,14 @@ impl Terminal {
         self.tmux(&[&["send-keys"], keys].concat());
     }
 
+    /// Types this.
+    pub(crate) fn write(&self, text: &str) {
+        self.tmux(&["send-keys", "-l", text]);
+    }
+
     /// Types a line to the shell.
     pub(crate) fn line(&self, text: &str) {
-        self.tmux(&["send-keys", "-l", text]);
+        self.write(text);
         self.press(&["Enter"]);
     }
 

@@ -258,7 +258,7 @@ fn a_dead_node_and_a_broken_quorum_are_seen_at_a_glance() {
     nodes[0].kill();
     nodes[1].kill();
     terminal.until("2 of 5 answer, 3 must");
-    terminal.until("The store is away for");
+    terminal.until("The store has been away for");
 }
 
 #[test]
@@ -266,7 +266,9 @@ fn keys_work_while_the_store_is_silent_or_gone_and_it_comes_back() {
     let place = Place::new();
     let mut server = Redis::new().start();
     let store = format!("redis://{}", server.address());
-    let _held = holder(&place, &store, "web-1", "nightly");
+    // For longer than the server is silent, however busy the machine is.
+    let hold = place.run(&["--ttl", "5m", "--label", "web-1", "nightly"], &HOLD).set("FENCEPOST_STORE", &store);
+    let _held = hold.start_until_it_says("held");
     let terminal = Terminal::top(&place, USUAL, &store, "-d 200ms");
     terminal.until_row("nightly", "web-1");
     server.pause();
@@ -279,12 +281,12 @@ fn keys_work_while_the_store_is_silent_or_gone_and_it_comes_back() {
     server.resume();
     terminal.until_gone("The store");
     server.kill();
-    terminal.until("The store is away for");
+    terminal.until("The store has been away for");
     terminal.press(&["F6"]);
     terminal.until("Sort by");
     terminal.press(&["Escape"]);
     server.restart();
-    terminal.until_gone("The store is away");
+    terminal.until_gone("The store has been away");
 }
 
 #[test]
@@ -338,6 +340,11 @@ fn without_a_terminal_there_is_a_cure_and_one_reading_as_text() {
     let row = done.stdout.lines().find(|line| line.starts_with("nightly")).expect("a row");
     assert!(row.contains("web-1") && row.contains("s]"), "{row}");
     assert!(!done.stdout.contains('\u{1b}') && done.stdout.contains("In use 1"), "{}", done.stdout);
+    // However wide somebody says that it is.
+    for columns in ["0", "1", "18446744073709551615"] {
+        let done = place.fencepost(["top", "--once"]).set("COLUMNS", columns).end().with_code(0);
+        assert!(done.stdout.lines().all(|line| line.chars().count() <= 1000), "COLUMNS={columns}");
+    }
     place.fencepost(["top", "-b", "--store", "redis://127.0.0.1:1"]).end().with_code(69);
     held.let_go().with_code(0);
     assert!(fs::exists(place.path("locks.db")).expect("readable"));

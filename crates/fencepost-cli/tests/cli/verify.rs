@@ -82,6 +82,36 @@ fn a_file_is_clean_though_clients_are_paused_and_killed() {
     assert!(!page.contains("<script") && !page.contains("src="), "it needs nothing but itself");
 }
 
+/// A run with so few open files, as `ulimit` has it.
+fn with_few_files(place: &Place, store: &str, limit: &str) -> Done {
+    let flags = "--clients 12 --for 3s --ttl 1s --faults cut --json";
+    let words = format!("ulimit {limit}; exec {} --store {store} verify {flags}", crate::support::PROGRAM);
+    place.program("sh").arguments(["-c", &words]).end()
+}
+
+/// Each connection that may be cut takes room; what the system allows is taken.
+#[test]
+fn a_low_limit_of_open_files_is_raised_as_far_as_it_may_be() {
+    let (place, server) = (Place::new(), Redis::new().start());
+    let store = format!("redis://{}", server.address());
+    with_few_files(&place, &store, "-n 48").with_code(125).saying("Too many open files");
+    let said = answer(&with_few_files(&place, &store, "-Sn 48"));
+    assert!(said["acquisitions"].as_u64().is_some_and(|count| count > 0), "{said}");
+}
+
+#[test]
+fn clients_that_found_no_room_are_remarked_on_though_all_is_clean() {
+    let (place, server) = (Place::new(), Redis::new().start());
+    let store = format!("redis://{}", server.address());
+    // Enough to start with, and not enough for all to connect.
+    let limits = (48..160).step_by(2).map(|limit| with_few_files(&place, &store, &format!("-n {limit}")));
+    let done = limits.into_iter().find(|done| done.code != 125).expect("there is room at last");
+    let said = answer(&done);
+    assert_ne!(said["unreached"], 0, "{said}");
+    let remarks = said["remarks"].to_string();
+    assert!(remarks.contains("could not connect"), "{remarks}");
+}
+
 #[test]
 fn five_nodes_that_vote_are_clean_though_clients_are_paused_killed_and_cut_off() {
     let (place, nodes) = (Place::new(), [(); 5].map(|()| Redis::new().start()));

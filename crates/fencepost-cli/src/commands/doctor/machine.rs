@@ -33,7 +33,7 @@ fn judge_synchronization(report: &mut Report) {
     match said.as_deref() {
         Some("yes") => report.fact(PLACE, "clock", "follows a time source"),
         Some("no") => {
-            let evidence = "the clock follows no time source: tokens and lines go by clocks that agree";
+            let evidence = "the clock follows no time source: tokens, and the order of lines, need clocks that agree";
             report.find(Severity::Warning, "clock-sync", PLACE, evidence, cure);
         }
         _ => {

@@ -39,6 +39,8 @@ use crate::settings::Settings;
 const TICK: Duration = Duration::from_millis(500);
 /// Text that goes to a file or a pipe is as wide as it needs to be, within reason.
 const PLAIN_COLUMNS: usize = 160;
+/// More than any terminal has.
+const PLAIN_COLUMNS_MAX: usize = 1000;
 
 /// What the loop waits for.
 enum Message {
@@ -188,7 +190,7 @@ fn once(options: Options, settings: &Settings) -> Result<ExitCode, Failure> {
     let votes = locks.nodes().block();
     let now = Instant::now();
     let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok()).unwrap_or(PLAIN_COLUMNS);
-    let mut model = Model::new(options, (columns, usize::MAX));
+    let mut model = Model::new(options, (columns.min(PLAIN_COLUMNS_MAX), usize::MAX));
     model.hear(Told::Picture(Picture { states, is_cut, asked_at, read_at: now }), now);
     model.hear(Told::Nodes(votes), now);
     settings.output.print(&view::plain(&model, now))?;

@@ -54,6 +54,11 @@ impl Faults {
         self.open.iter().any(|&place| self.struck[place].client == client)
     }
 
+    /// Whether something was done to this client within this time.
+    pub(super) fn was_struck(&self, client: usize, now: Moment, within: Duration) -> bool {
+        self.struck.iter().any(|struck| struck.client == client && struck.until.plus(within) >= now)
+    }
+
     /// A client holds a lock now: the best moment to strike.
     pub(super) fn saw_holder(&mut self, client: usize, now: Moment, crew: &Crew) {
         let due = self.due.iter().position(|(_, from)| *from <= now);

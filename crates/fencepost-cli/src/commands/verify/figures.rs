@@ -55,6 +55,8 @@ pub(super) struct Figures {
     pub(super) crashed: usize,
     /// Clients that had to be killed at the end.
     pub(super) stragglers: usize,
+    /// How often a client could not connect to which nothing had been done.
+    pub(super) unreached: usize,
     pub(super) rules_applied: Vec<&'static str>,
     pub(super) rules_not_applied: BTreeMap<&'static str, String>,
     pub(super) left_behind: String,
@@ -120,6 +122,7 @@ impl Figures {
             faults: faults(plan, &seen.struck),
             crashed: seen.crashed,
             stragglers: seen.stragglers,
+            unreached: seen.unreached,
             rules_applied: Vec::new(),
             rules_not_applied: BTreeMap::new(),
             left_behind: String::new(),

@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use fencepost::store::LockName;
 use fencepost::{Invalid, Locks};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use address::Place;
 use session::Session;
@@ -61,6 +62,7 @@ pub(super) struct Plan {
 pub(crate) fn verify(arguments: &Verify, settings: &Settings) -> Result<ExitCode, Failure> {
     let plan = Plan::of(arguments, settings)?;
     let page = arguments.html.as_deref().map(|path| Report::prepare("--html", path)).transpose()?;
+    raise_limit();
     // Before any other thread exists, so that all of them leave signals to one.
     let (sender, inbox) = channel();
     signals::listen(sender.clone()).map_err(|error| Failure::ours("cannot listen to signals", error))?;
@@ -77,6 +79,16 @@ pub(crate) fn verify(arguments: &Verify, settings: &Settings) -> Result<ExitCode
     }
     settings.output.answer(&judgement.figures, || verdict::text(&plan, &judgement))?;
     Ok(judgement.exit_code())
+}
+
+/// Each client has a socket of ours for each connection that may be cut: as many as we may have.
+fn raise_limit() {
+    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
+        && soft < hard
+    {
+        // Without it there is room for fewer clients, which is remarked on if it was too little.
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
+    }
 }
 
 impl Plan {

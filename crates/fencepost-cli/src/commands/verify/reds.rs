@@ -34,10 +34,16 @@ pub(super) fn reds(judgement: &Judgement) -> Vec<Red> {
         }
         is_first || number % every == 0
     };
-    judgement.findings.iter().enumerate().filter(is_drawn).map(|(_, finding)| red(judgement, finding)).collect()
+    judgement
+        .findings
+        .iter()
+        .enumerate()
+        .filter(is_drawn)
+        .map(|(number, finding)| red(judgement, number, finding))
+        .collect()
 }
 
-fn red(judgement: &Judgement, finding: &Finding) -> Red {
+fn red(judgement: &Judgement, number: usize, finding: &Finding) -> Red {
     // What is left behind shows at the end.
     let at = finding.at.unwrap_or_else(|| end(judgement));
     let of_lock = || judgement.holds.iter().filter(|hold| Some(hold.lock) == finding.lock);
@@ -64,7 +70,9 @@ fn red(judgement: &Judgement, finding: &Finding) -> Red {
         }
         _ => Vec::new(),
     };
-    Red { rule: format!("{:?}", finding.rule), at, spans, what: finding.to_string() }
+    // In the words of the list.
+    let told = judgement.figures.findings.get(number).map_or(&finding.what, |found| &found.what);
+    Red { rule: format!("{:?}", finding.rule), at, spans, what: format!("{:?}: {told}", finding.rule) }
 }
 
 fn place(hold: &Hold) -> usize {

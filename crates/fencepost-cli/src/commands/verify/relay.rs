@@ -36,8 +36,8 @@ struct State {
     flow: Flow,
     ended: bool,
     next: u64,
-    /// Both ends of each connection.
-    open: HashMap<u64, [TcpStream; 2]>,
+    /// Both ends of each connection. Shared, not cloned: each clone is one more open file.
+    open: HashMap<u64, [Arc<TcpStream>; 2]>,
 }
 
 impl Relay {
@@ -108,8 +108,8 @@ impl Wire {
             return;
         }
         let Ok(server) = TcpStream::connect(&self.server) else { return };
-        let ends = || -> io::Result<[TcpStream; 2]> { Ok([client.try_clone()?, server.try_clone()?]) };
-        let (Ok(kept), Ok([from, to])) = (ends(), ends()) else { return };
+        let (client, server) = (Arc::new(client), Arc::new(server));
+        let kept = [client.clone(), server.clone()];
         for end in &kept {
             let _ = end.set_nodelay(true);
         }
@@ -124,16 +124,16 @@ impl Wire {
             state.open.insert(number, kept);
             number
         };
-        let wire = self.clone();
-        let back = thread::Builder::new().name("relay".into()).spawn(move || wire.pump(server, client));
-        self.pump(from, to);
+        let (wire, from, to) = (self.clone(), server.clone(), client.clone());
+        let back = thread::Builder::new().name("relay".into()).spawn(move || wire.pump(&from, &to));
+        self.pump(&client, &server);
         if let Ok(back) = back {
             let _ = back.join();
         }
         self.state().open.remove(&number);
     }
 
-    fn pump(&self, mut from: TcpStream, mut to: TcpStream) {
+    fn pump(&self, mut from: &TcpStream, mut to: &TcpStream) {
         let mut buffer = [0; 16 * 1024];
         while let Ok(count @ 1..) = from.read(&mut buffer) {
             if !self.passes() || to.write_all(&buffer[..count]).is_err() {

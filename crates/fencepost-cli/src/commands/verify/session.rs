@@ -20,6 +20,8 @@ use crate::progress::Progress;
 const NAP: Duration = Duration::from_millis(20);
 /// How much longer than its ttl a client may take to end.
 const FAREWELL: Duration = Duration::from_secs(10);
+/// What a client tried while it was struck may fail so long after.
+const CONNECTS_WITHIN: Duration = Duration::from_secs(5);
 /// How often each client may end by itself before we give up.
 const CRASHES_MAX: usize = 3;
 
@@ -34,6 +36,8 @@ pub(super) struct Seen {
     pub(super) crashed: usize,
     /// Clients that did not end when they were told to, and were killed.
     pub(super) stragglers: usize,
+    /// How often a client could not connect to which nothing had been done.
+    pub(super) unreached: usize,
 }
 
 pub(super) struct Session<'a> {
@@ -48,6 +52,7 @@ pub(super) struct Session<'a> {
     buried: Vec<usize>,
     crashed: usize,
     stragglers: usize,
+    unreached: usize,
 }
 
 impl<'a> Session<'a> {
@@ -71,6 +76,7 @@ impl<'a> Session<'a> {
             buried: vec![0; plan.clients],
             crashed: 0,
             stragglers: 0,
+            unreached: 0,
         })
     }
 
@@ -91,8 +97,8 @@ impl<'a> Session<'a> {
             self.progress.note("ending early: clients let go of what they hold; once more to kill them");
         }
         self.farewell()?;
-        let Self { book, faults, crashed, stragglers, .. } = self;
-        Ok(Seen { book, struck: faults.struck().to_vec(), ran, interrupted, crashed, stragglers })
+        let Self { book, faults, crashed, stragglers, unreached, .. } = self;
+        Ok(Seen { book, struck: faults.struck().to_vec(), ran, interrupted, crashed, stragglers, unreached })
     }
 
     fn told(&self) -> String {
@@ -111,6 +117,11 @@ impl<'a> Session<'a> {
             Ok(Message::Said(client, said)) => {
                 let at = now();
                 let holds = matches!(said.word, Word::Believes { .. });
+                if matches!(said.word, Word::Trouble { .. }) && goes_on {
+                    let lately = self.plan.ttl + CONNECTS_WITHIN;
+                    let struck = self.faults.was_struck(client, self.book.moment(at), lately);
+                    self.unreached += usize::from(!struck);
+                }
                 if let Some(answer) = self.book.hear(client, said, at) {
                     self.crew.tell(client, answer);
                 }

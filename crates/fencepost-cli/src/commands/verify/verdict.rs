@@ -146,6 +146,11 @@ fn remarks(figures: &Figures, left: &Leftovers) -> Vec<String> {
     if figures.stragglers > 0 {
         remarks.push(format!("{} clients did not end in time, and were killed", figures.stragglers));
     }
+    if figures.unreached > 0 {
+        let what = "clients that nobody had struck could not connect";
+        let files = "the store was away, or this machine has too few open files or processes for so many";
+        remarks.push(format!("{what}, {} times: {files}", figures.unreached));
+    }
     if let Leftovers::Unknown(why) = left {
         remarks.push(format!("whether something was left behind is not known: {why}"));
     }
@@ -288,7 +293,7 @@ mod tests {
             }
         }
         let ran = Duration::from_secs(1);
-        let seen = Seen { book, struck: Vec::new(), ran, interrupted: false, crashed: 0, stragglers: 0 };
+        let seen = Seen { book, struck: Vec::new(), ran, interrupted: false, crashed: 0, stragglers: 0, unreached: 0 };
         Judgement::of(&plan, seen, left)
     }
 
@@ -317,6 +322,23 @@ mod tests {
         assert_eq!(unknown.verdict, Verdict::Clean);
         assert!(!unknown.figures.rules_applied.contains(&"C5"));
         assert!(unknown.figures.remarks.iter().any(|remark| remark.contains("denied")));
+    }
+
+    #[test]
+    fn clients_that_could_not_connect_though_nobody_struck_them_are_said() {
+        let plan = plan(None);
+        let seen = |unreached| Seen {
+            book: Book::new(0, &plan.names, plan.clients, false),
+            struck: Vec::new(),
+            ran: Duration::from_secs(1),
+            interrupted: false,
+            crashed: 0,
+            stragglers: 0,
+            unreached,
+        };
+        let said = |unreached| Judgement::of(&plan, seen(unreached), Leftovers::None).figures.remarks.join("\n");
+        assert!(said(3).contains("could not connect, 3 times"), "{}", said(3));
+        assert!(!said(0).contains("could not connect"));
     }
 
     #[test]

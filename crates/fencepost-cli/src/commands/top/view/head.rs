@@ -137,13 +137,13 @@ fn one_node(node: &Node, now: Instant) -> Line {
 pub(super) fn warning(model: &Model, now: Instant) -> Option<Line> {
     let for_how_long = |since: Instant| calm(now.saturating_duration_since(since));
     if let Some(trouble) = &model.trouble {
-        let is = if trouble.is_away { "is away" } else { "refuses" };
+        let has = if trouble.is_away { "has been away" } else { "has refused" };
         let since = for_how_long(trouble.since);
-        return Some(Line::of(format!("The store {is} for {since}: {}", trouble.why), Ink::Bad));
+        return Some(Line::of(format!("The store {has} for {since}: {}", trouble.why), Ink::Bad));
     }
     let since = model.silent_since(now)?;
     let words = match model.book.read_at {
-        Some(_) => "The store does not answer for",
+        Some(_) => "The store has not answered for",
         None => "Reading for",
     };
     Some(Line::of(format!("{words} {}", for_how_long(since)), Ink::Late))
