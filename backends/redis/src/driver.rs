@@ -76,7 +76,8 @@ pub(crate) fn start(config: &Config, clock: &Clock) -> io::Result<Started> {
     let now = clock.now();
     let peers: Vec<Peer> = match &fleet {
         None => {
-            let standing = config.quorum.then(|| Arc::new(Standing::new(config.nodes.len(), &config.sets, SILENCE_MAX * 2)));
+            let standing =
+                config.quorum.then(|| Arc::new(Standing::new(config.nodes.len(), &config.sets, SILENCE_MAX * 2)));
             let peer = |(server, node): (usize, &Node)| {
                 let mut link = Link::new(node.address.to_string(), &common);
                 link.voice = standing.clone().map(|standing| Voice { standing, server });

@@ -83,9 +83,8 @@ impl Standing {
         if known.iter().any(speaks_against) || !sets::have_majorities(&self.sets, heard) {
             return Vouch::No;
         }
-        let is_fresh = |server: usize| {
-            now.since(Moment::from_nanos(self.heard[server].load(Ordering::Relaxed))) <= self.fresh
-        };
+        let is_fresh =
+            |server: usize| now.since(Moment::from_nanos(self.heard[server].load(Ordering::Relaxed))) <= self.fresh;
         match (0..known.len()).any(|server| known[server] == Known::Said(Says::Ours) && is_fresh(server)) {
             true => Vouch::Firm,
             false => Vouch::Weak,
