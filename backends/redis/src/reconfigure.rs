@@ -173,7 +173,7 @@ impl Plan {
             let set = match (opened, old_votes) {
                 (true, _) if member.in_new => new,
                 (false, true) if member.in_old => old,
-                _ if opened || begun => both,
+                _ if opened || begun || member.was_told_to_leave(old) => both,
                 _ => old,
             };
             let vouch = self.vouch(set, members);
@@ -395,23 +395,28 @@ impl Plan {
         self.require_new(members)?;
         self.enter(members)?;
         let behind = |member: &Member| member.votes_in(both) || (member.in_old && member.votes_in(old));
+        // Old ones that keep still, and may have been away when their set was closed: else they could be let into it again.
+        let is_aside = |member: &Member| member.in_old && !member.in_new && member.keeps_still();
+        each(
+            members,
+            |member| is_aside(member) && !member.was_told_to_leave(old),
+            |member| member.tell(&[both.clone(), left(old)]),
+        )?;
+        if members.iter().any(behind) {
+            let clients = users(members, both)?;
+            if !force && !clients.is_empty() {
+                return Ok(Progress::BothClients { clients, url: self.new_url.clone() });
+            }
+        }
         let sets_of = |member: &Member| {
             let new = if member.in_new { new.clone() } else { format!("{GONE}{new}") };
             [new, left(old), left(both)]
         };
-        // One that was away while the old set was closed, and keeps still: else it could be let into that again.
         each(
             members,
-            |member| member.in_old && !member.in_new && member.keeps_still() && !member.was_told_to_leave(old),
+            |member| is_aside(member) && !member.was_told_to_leave(both),
             |member| member.tell(&sets_of(member)),
         )?;
-        if !members.iter().any(behind) {
-            return Ok(Progress::Done);
-        }
-        let clients = users(members, both)?;
-        if !force && !clients.is_empty() {
-            return Ok(Progress::BothClients { clients, url: self.new_url.clone() });
-        }
         // The new ones last: while one of them votes for clients of both, this is not over.
         for newest in [false, true] {
             each(

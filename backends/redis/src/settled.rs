@@ -87,3 +87,18 @@ impl Trials {
         self.nodes.iter().filter(|node| **node == Some(true)).count()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_sets_each_needs_a_majority() {
+        let settled = Settled::new(5, &[vec![0, 1, 2], vec![2, 3, 4]]);
+        let now = Moment::from_nanos(0);
+        (0..3).for_each(|node| settled.set(node, true, now));
+        assert_eq!(settled.enough_at(), None, "one of the second");
+        settled.set(3, true, now);
+        assert_eq!(settled.enough_at(), Some(now.plus(LAGGARDS_WITHIN)));
+    }
+}

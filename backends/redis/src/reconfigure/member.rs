@@ -170,8 +170,10 @@ impl Member {
         let state = self.reached()?;
         let known: Vec<&str> = state.remembers().collect();
         if !known.is_empty() && !known.contains(&set) {
-            // What it remembers is from before.
-            self.tell(&[set.to_owned()])?;
+            // What it remembers is from before, but for what it has left.
+            let left = known.into_iter().filter(|entry| entry.strip_prefix(LEFT).is_some_and(|left| left != set));
+            let sets: Vec<String> = [set].into_iter().chain(left).map(str::to_owned).collect();
+            self.tell(&sets)?;
         }
         let reply = self.reached()?.trust(set, probation, "judge", vouch.word())?;
         self.state = state_of(&self.node);
