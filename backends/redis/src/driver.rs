@@ -76,7 +76,8 @@ pub(crate) fn start(config: &Config, clock: &Clock) -> io::Result<Started> {
     let now = clock.now();
     let peers: Vec<Peer> = match &fleet {
         None => {
-            let standing = config.quorum.then(|| Arc::new(Standing::new(config.nodes.len(), &config.sets)));
+            let standing =
+                config.quorum.then(|| Arc::new(Standing::new(config.nodes.len(), &config.sets, SILENCE_MAX * 2)));
             let peer = |(server, node): (usize, &Node)| {
                 let mut link = Link::new(node.address.to_string(), &common);
                 link.voice = standing.clone().map(|standing| Voice { standing, server });
@@ -87,7 +88,10 @@ pub(crate) fn start(config: &Config, clock: &Clock) -> io::Result<Started> {
         Some(fleet) => finding::peers(fleet, config, now),
     };
     let links = peers.iter().map(|peer| peer.link.clone()).collect();
-    let settled = Arc::new(Settled::new(if fleet.is_some() { 1 } else { peers.len() }));
+    let settled = Arc::new(match fleet.is_some() {
+        true => Settled::new(1, &[]),
+        false => Settled::new(peers.len(), &config.sets),
+    });
     let stop = Arc::new(AtomicBool::new(false));
     let handle = Handle { stop: stop.clone(), waker, settled: settled.clone() };
     let mut driver = Driver {
@@ -368,11 +372,13 @@ impl Driver {
                 }
                 Ok(Some((value, length))) => {
                     used += length;
+                    let now = self.clock.now();
+                    peer.link.voice.iter().for_each(|voice| voice.answers(now));
                     let waiting = {
                         let mut state = peer.link.state();
                         let up = state.up.as_mut();
                         up.and_then(|up| {
-                            up.heard_at = self.clock.now();
+                            up.heard_at = now;
                             up.waiting.pop_front()
                         })
                     };

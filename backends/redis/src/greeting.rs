@@ -8,6 +8,7 @@ use crate::error;
 use crate::keys::Keys;
 use crate::scripts::{self, Dialect, Script};
 use crate::sets;
+use crate::standing::Says;
 use crate::steps::{MARKER, PROBATION};
 use crate::url::Node;
 use crate::wire::{self, Value};
@@ -57,6 +58,10 @@ pub(crate) struct Server {
     pub(crate) is_known: bool,
     /// The sets that its marker names, if it has one.
     pub(crate) votes_in: Option<String>,
+    /// Its marker is of an earlier run.
+    pub(crate) is_stale: bool,
+    /// The sets that it remembers while it is on probation, if any.
+    pub(crate) remembers: Option<String>,
     /// Every write is on disk before it is answered.
     pub(crate) keeps_everything: bool,
     /// It follows a master.
@@ -110,17 +115,35 @@ impl Server {
         }
         let always =
             fsync.array().and_then(|pair| pair.get(1)).and_then(Value::text).is_some_and(|word| word == "always");
+        let run = field("run_id").to_owned();
+        let marked = marker.text();
+        let marked = marked.as_deref().and_then(|marker| marker.rsplit_once('|'));
+        let remembers = probation.text().and_then(|probation| Some(probation.split('|').nth(2)?.to_owned()));
         Ok(Self {
             major: said(hello, "version").and_then(|version| version.split('.').next()?.parse().ok()).unwrap_or(7),
-            run: field("run_id").to_owned(),
             up_for: Duration::from_secs(field("uptime_in_seconds").parse().unwrap_or(0)),
             is_known: !clustered && (*marker != Value::Null || *probation != Value::Null),
-            votes_in: marker.text().and_then(|marker| Some(marker.rsplit_once('|')?.0.to_owned())),
+            votes_in: marked.map(|(sets, _)| sets.to_owned()),
+            is_stale: marked.is_some_and(|(_, marked)| marked != run),
+            remembers: remembers.filter(|sets| !sets.is_empty()),
+            run,
             is_replica: field("role") == "slave" || said(hello, "role").is_some_and(|role| role == "replica"),
             was_promoted: field("master_replid2").contains(|digit| digit != '0'),
             slots: clustered.then(|| marker.clone()),
             keeps_everything: always && field("aof_enabled") == "1",
         })
+    }
+}
+
+impl Server {
+    /// What it says of this set, until it has judged itself.
+    pub(crate) fn says_of(&self, set: &str) -> Says {
+        let names = |sets: &String| sets.split(';').any(|other| other == set);
+        match (&self.votes_in, &self.remembers) {
+            (Some(sets), _) if names(sets) && (self.keeps_everything || !self.is_stale) => Says::Ours,
+            (Some(sets), _) | (None, Some(sets)) if !names(sets) => Says::Others,
+            _ => Says::Nothing,
+        }
     }
 }
 

@@ -22,7 +22,7 @@ use crate::scripts::{Dialect, Script, Trust};
 use crate::sentinel;
 use crate::sets;
 use crate::socket::Socket;
-use crate::standing::{Says, Voice};
+use crate::standing::{Says, Voice, Vouch};
 use crate::steps::{self, Meaning, Read};
 use crate::wire::{self, Value};
 
@@ -357,10 +357,8 @@ impl Link {
 
     /// Whether we may let it into our set again if it forgot, as `trust.lua` is told.
     pub(crate) fn vouches(&self) -> &'static [u8] {
-        match &self.voice {
-            Some(voice) if !voice.standing.vouches() => b"0",
-            _ => b"1",
-        }
+        let vouch = self.voice.as_ref().map_or(Vouch::Firm, |voice| voice.standing.vouch(self.clock.now()));
+        vouch.word().as_bytes()
     }
 
     /// What `trust.lua` says. The others are judged by it, too.
@@ -372,7 +370,7 @@ impl Link {
             Err(Trouble { kind: StoreErrorKind::Misconfigured, .. }) => Some(Says::Others),
             Err(_) => None,
         };
-        self.voice.iter().zip(says).for_each(|(voice, says)| voice.says(says));
+        self.voice.iter().zip(says).for_each(|(voice, says)| voice.says(says, self.clock.now()));
         verdict
     }
 
@@ -453,6 +451,14 @@ fn trusted(value: &Value, marker: &str) -> Result<(), Trouble> {
         (Some(1), _) => Ok(()),
         (Some(0), Some(left)) => {
             let left = Duration::from_millis(left.number().and_then(|left| u64::try_from(left).ok()).unwrap_or(0));
+            if let Some(other) = parts.get(2).and_then(Value::text) {
+                let message = format!(
+                    "it lost its memory, and so did the others, and clients of two lists of servers ask for it: the other one \
+                     is {:?}; while nobody holds a lock, `fencepost init` says which is right",
+                    sets::shown(&other)
+                );
+                return Err(Trouble::new(StoreErrorKind::Quarantined { left }, message));
+            }
             let message = match left.is_zero() {
                 false => {
                     "it may have lost its memory: it votes again when every lease it may have forgotten is over; for a new \

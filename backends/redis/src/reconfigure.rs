@@ -32,6 +32,7 @@ use fencepost_core::store::{StoreError, StoreErrorKind, Trouble};
 
 use crate::driver;
 use crate::sets::{self, GONE, LEFT};
+use crate::standing::Vouch;
 use member::{Leases, Member};
 use plan::{Names, Plan};
 
@@ -121,41 +122,61 @@ impl Plan {
         Ok(members)
     }
 
-    /// Whether some server of the old set votes for clients of both: then every new one did before.
+    /// Whether new servers may know of locks: some server of the old set votes for clients of both, which every new one did
+    /// before, or has left the old one; or nobody votes in that, and somebody in the new one.
     fn has_begun(&self, members: &[Member]) -> bool {
-        members.iter().any(|member| member.in_old && member.votes_in(&self.names.both))
+        let Names { old, new, both } = &self.names;
+        let tells = |member: &Member| member.in_old && (member.votes_in(both) || member.has_left(old));
+        let votes = |member: &Member| member.is_newcomer() && member.votes_in(new);
+        members.iter().any(tells) || (!self.is_voted_in(members) && members.iter().any(votes))
+    }
+
+    /// Whether the last step has begun, before which every new server voted in the new set.
+    fn is_ending(&self, members: &[Member]) -> bool {
+        let Names { old, both, .. } = &self.names;
+        members.iter().any(|member| member.in_old && member.has_left(old) && member.has_left(both))
+    }
+
+    /// Whether some server votes in the old set.
+    fn is_voted_in(&self, members: &[Member]) -> bool {
+        members.iter().any(|member| member.in_old && member.votes_in(&self.names.old))
     }
 
     /// Whether the new set can win. Fewer who vote in it may be those of a command that was stopped, or long undone.
     fn is_opened(&self, members: &[Member]) -> bool {
         let votes = |member: &&Member| member.in_new && member.votes_in(&self.names.new);
-        members.iter().filter(votes).count() > self.new.nodes.len() / 2
+        sets::is_majority(members.iter().filter(votes).count(), self.new.nodes.len())
     }
 
     /// Lets every server that may have forgotten judge itself, as it does for a client: a marker of an earlier run is no
     /// ground to build on.
     fn judge(&self, members: &mut [Member]) -> Result<(), StoreError> {
         let Names { old, new, both } = &self.names;
-        let (opened, begun) = (self.is_opened(members), self.has_begun(members));
-        let old_votes = members.iter().any(|member| member.in_old && member.votes_in(old));
+        let opened = self.is_opened(members) || self.is_ending(members);
+        let (begun, old_votes) = (self.has_begun(members), self.is_voted_in(members));
         if !opened && !old_votes && !members.iter().any(|member| member.votes_in(both)) {
             // Nobody has ever used them.
             return Ok(());
         }
+        let probation = driver::probation(&self.old);
         for at in 0..members.len() {
-            let member = &members[at];
-            let newcomer = member.is_newcomer();
-            if !member.is_forgetful() || (newcomer && !begun && !opened) {
+            let member = &mut members[at];
+            if !member.is_forgetful() || (member.is_newcomer() && !begun && !opened) {
+                continue;
+            }
+            member.judge_marker(probation).map_err(|trouble| failed(member, &trouble))?;
+            // One that was told all there is to know is not asked to vote again.
+            let is_told = opened && !member.in_new && member.was_told_to_leave(old);
+            if !member.is_forgetful() || is_told {
                 continue;
             }
             let set = match (opened, old_votes) {
                 (true, _) if member.in_new => new,
                 (false, true) if member.in_old => old,
-                _ if opened || begun => both,
+                _ if opened || begun || member.was_told_to_leave(old) => both,
                 _ => old,
             };
-            let vouch = self.vouches(set, members);
-            let probation = driver::probation(&self.old);
+            let vouch = self.vouch(set, members);
             let member = &mut members[at];
             member.judge(set, probation, vouch).map_err(|trouble| failed(member, &trouble))?;
         }
@@ -163,14 +184,21 @@ impl Plan {
     }
 
     /// Whether a majority of this set is there, and nobody of it votes elsewhere only.
-    fn vouches(&self, set: &str, members: &[Member]) -> bool {
+    fn vouch(&self, set: &str, members: &[Member]) -> Vouch {
         let Names { old, new, .. } = &self.names;
+        let speaks_against = |member: &&Member| member.refuses(set) || member.was_told_to_leave(set);
         let majority = |of: &dyn Fn(&Member) -> bool| {
             let all: Vec<&Member> = members.iter().filter(|member| of(member)).collect();
             let there = all.iter().filter(|member| member.state.is_ok()).count();
-            there > all.len() / 2 && !all.iter().any(|member| member.refuses(set))
+            sets::is_majority(there, all.len()) && !all.iter().any(speaks_against)
         };
-        (set == new || majority(&|member| member.in_old)) && (set == old || majority(&|member| member.in_new))
+        let is_heard =
+            (set == new || majority(&|member| member.in_old)) && (set == old || majority(&|member| member.in_new));
+        match is_heard {
+            false => Vouch::No,
+            true if members.iter().any(|member| member.votes_in(set)) => Vouch::Firm,
+            true => Vouch::Weak,
+        }
     }
 
     fn advance(&self, members: &mut [Member], orders: &Orders) -> Result<Progress, StoreError> {
@@ -178,6 +206,10 @@ impl Plan {
         if self.is_opened(members) {
             self.require_the_old_set_is_closed(members)?;
             return self.finish(members, orders.force);
+        }
+        if self.is_ending(members) {
+            // Servers of the new set have forgotten it since: they come first.
+            self.require_new(members)?;
         }
         let is_open = |member: &Member| member.in_old && member.votes_in(old);
         if !members.iter().any(|member| is_open(member) || member.votes_in(both)) {
@@ -207,7 +239,7 @@ impl Plan {
         self.require_new(members)?;
         let (all, ready) = (self.old.nodes.len(), |member: &&Member| member.in_old && member.votes_in(old));
         let there = members.iter().filter(ready).count();
-        if there <= all / 2 {
+        if !sets::is_majority(there, all) {
             let message = format!("{there} of the {all} old servers vote, which is no majority: {}", silent(members));
             return Err(refuse(kind_of(members), message));
         }
@@ -254,7 +286,7 @@ impl Plan {
     /// Whether the servers that may still vote in the old set are no majority of it.
     fn is_closed(&self, members: &[Member]) -> bool {
         let (all, closed) = (self.old.nodes.len(), |member: &&Member| member.in_old && member.refuses(&self.names.old));
-        all - members.iter().filter(closed).count() <= all / 2
+        !sets::is_majority(all - members.iter().filter(closed).count(), all)
     }
 
     /// The new set votes. That may be our doing, or somebody's who did not know of the old one.
@@ -363,22 +395,34 @@ impl Plan {
         self.require_new(members)?;
         self.enter(members)?;
         let behind = |member: &Member| member.votes_in(both) || (member.in_old && member.votes_in(old));
-        if !members.iter().any(behind) {
-            return Ok(Progress::Done);
+        // Old ones that keep still, and may have been away when their set was closed: else they could be let into it again.
+        let is_aside = |member: &Member| member.in_old && !member.in_new && member.keeps_still();
+        each(
+            members,
+            |member| is_aside(member) && !member.was_told_to_leave(old),
+            |member| member.tell(&[both.clone(), left(old)]),
+        )?;
+        if members.iter().any(behind) {
+            let clients = users(members, both)?;
+            if !force && !clients.is_empty() {
+                return Ok(Progress::BothClients { clients, url: self.new_url.clone() });
+            }
         }
-        let clients = users(members, both)?;
-        if !force && !clients.is_empty() {
-            return Ok(Progress::BothClients { clients, url: self.new_url.clone() });
-        }
+        let sets_of = |member: &Member| {
+            let new = if member.in_new { new.clone() } else { format!("{GONE}{new}") };
+            [new, left(old), left(both)]
+        };
+        each(
+            members,
+            |member| is_aside(member) && !member.was_told_to_leave(both),
+            |member| member.tell(&sets_of(member)),
+        )?;
         // The new ones last: while one of them votes for clients of both, this is not over.
         for newest in [false, true] {
             each(
                 members,
                 |member| behind(member) && member.in_new == newest,
-                |member| {
-                    let new = if member.in_new { new.clone() } else { format!("{GONE}{new}") };
-                    member.change(&[new, left(old), left(both)], false)
-                },
+                |member| member.change(&sets_of(member), false),
             )?;
         }
         Ok(Progress::Done)

@@ -1,6 +1,7 @@
 //! The scripts, put together from their files.
 
 use crate::keys::Layout;
+use crate::steps::MARKER;
 
 /// Which script.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,8 +50,8 @@ const REDISSON: [Script; 6] = [
     Script::RedissonInspect,
 ];
 
-pub(crate) const TRUST: &str = include_str!("../lua/trust.lua");
-pub(crate) const VOTE: &str = include_str!("../lua/vote.lua");
+pub(crate) const TRUST: &str = concat!(include_str!("../lua/sets.lua"), include_str!("../lua/trust.lua"));
+pub(crate) const VOTE: &str = concat!(include_str!("../lua/sets.lua"), include_str!("../lua/vote.lua"));
 pub(crate) const RAISE: &str = include_str!("../lua/raise.lua");
 const PRELUDE: &str = include_str!("../lua/prelude.lua");
 const REDISSON_PRELUDE: &str = include_str!("../lua/redisson_prelude.lua");
@@ -64,7 +65,7 @@ const GET_SET_NX: &str = "local held = redis.call('GET', KEYS[1]) \
 /// Tells by the marker whether the node is trusted, and what time it is.
 const BY_MARKER: &str = "redis.call('PTTL', KEYS[3])";
 /// A node that has left a set prolongs nothing for it. One that is on probation does: there the marker is gone as well.
-const IN_SET: &str = "and (redis.call('EXISTS', KEYS[3]) == 1 or redis.call('EXISTS', 'fp:marker') == 0)";
+const IN_SET: &str = "and (redis.call('EXISTS', KEYS[3]) == 1 or redis.call('EXISTS', '--[[MARKER]]') == 0)";
 /// The time only, as the marker would tell it: in a cluster the marker is in a slot of its own.
 const BY_TIME: &str = "(function() local time = redis.call('TIME') \
      return 10531782622208 - time[1] * 1000 - math.floor(time[2] / 1000) end)()";
@@ -137,7 +138,7 @@ impl Script {
         let spublish = if dialect.has_shards() { SPUBLISH } else { "" };
         let text = text.replace("--[[REDISSON]]", REDISSON_PRELUDE).replace("--[[SPUBLISH]]", spublish);
         match dialect.trust {
-            Trust::Marker => text.replace("--[[IN_SET]]", IN_SET),
+            Trust::Marker => text.replace("--[[IN_SET]]", IN_SET).replace("--[[MARKER]]", MARKER),
             Trust::Judged => text.replace("--[[IN_SET]]", "").replace(BY_MARKER, BY_TIME),
             Trust::Never => text.replace("--[[IN_SET]]", "").replace(BY_MARKER, NEVER),
         }

@@ -128,6 +128,21 @@ pub(crate) fn join(nodes: &mut Vec<Node>, next: Vec<Node>) -> Vec<Vec<usize>> {
     vec![present, next]
 }
 
+/// These sets, or all of so many servers as one.
+pub(crate) fn or_one(servers: usize, sets: &[Vec<usize>]) -> Vec<Vec<usize>> {
+    if sets.is_empty() { vec![(0..servers).collect()] } else { sets.to_vec() }
+}
+
+/// Whether so many are a majority of so many.
+pub(crate) fn is_majority(count: usize, all: usize) -> bool {
+    count > all / 2
+}
+
+/// Whether these servers are a majority of each set.
+pub(crate) fn have_majorities(sets: &[Vec<usize>], counts: impl Fn(usize) -> bool) -> bool {
+    sets.iter().all(|set| is_majority(set.iter().filter(|server| counts(**server)).count(), set.len()))
+}
+
 /// FNV-1a: the same in every version of this program, which `std` does not promise of its hashes.
 fn number(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))

@@ -6,11 +6,14 @@ use std::time::Duration;
 
 use fencepost_core::store::Moment;
 
-/// Once a majority is up, the other nodes get so much longer before a connection is handed out.
+use crate::sets;
+
+/// Once a majority of each set is up, the other nodes get so much longer before a connection is handed out.
 const LAGGARDS_WITHIN: Duration = Duration::from_millis(30);
 
 /// Which nodes have been tried once, and with what success.
 pub(crate) struct Settled {
+    sets: Vec<Vec<usize>>,
     inner: Mutex<Trials>,
 }
 
@@ -18,17 +21,17 @@ pub(crate) struct Settled {
 struct Trials {
     nodes: Vec<Option<bool>>,
     wakers: Vec<Waker>,
-    /// Since when a majority is up.
+    /// Since when a majority of each set is up.
     majority_since: Option<Moment>,
     /// Those that lag behind were waited for.
     enough: bool,
 }
 
 impl Settled {
-    /// Of so many nodes, none tried yet.
-    pub(crate) fn new(nodes: usize) -> Self {
+    /// Of so many nodes, none tried yet, all in one set unless these are named.
+    pub(crate) fn new(nodes: usize, sets: &[Vec<usize>]) -> Self {
         let trials = Trials { nodes: vec![None; nodes], ..Trials::default() };
-        Self { inner: Mutex::new(trials) }
+        Self { sets: sets::or_one(nodes, sets), inner: Mutex::new(trials) }
     }
 
     fn trials(&self) -> MutexGuard<'_, Trials> {
@@ -38,7 +41,7 @@ impl Settled {
     pub(crate) fn set(&self, node: usize, up: bool, now: Moment) {
         let mut trials = self.trials();
         trials.nodes[node] = Some(up || trials.nodes[node] == Some(true));
-        if trials.up() > trials.nodes.len() / 2 {
+        if sets::have_majorities(&self.sets, |node| trials.nodes[node] == Some(true)) {
             trials.majority_since.get_or_insert(now);
         }
         trials.wakers.drain(..).for_each(Waker::wake);
@@ -58,7 +61,7 @@ impl Settled {
         }
     }
 
-    /// `Some` once every node was tried, or a majority is up and the others had a moment more: how many are up.
+    /// `Some` once every node was tried, or a majority of each set is up and the others had a moment more: how many are up.
     pub(crate) fn poll(&self, waker: &Waker) -> Option<usize> {
         let mut trials = self.trials();
         if trials.enough || trials.nodes.iter().all(Option::is_some) {
@@ -82,5 +85,20 @@ impl Settled {
 impl Trials {
     fn up(&self) -> usize {
         self.nodes.iter().filter(|node| **node == Some(true)).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_sets_each_needs_a_majority() {
+        let settled = Settled::new(5, &[vec![0, 1, 2], vec![2, 3, 4]]);
+        let now = Moment::from_nanos(0);
+        (0..3).for_each(|node| settled.set(node, true, now));
+        assert_eq!(settled.enough_at(), None, "one of the second");
+        settled.set(3, true, now);
+        assert_eq!(settled.enough_at(), Some(now.plus(LAGGARDS_WITHIN)));
     }
 }

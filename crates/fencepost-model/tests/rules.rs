@@ -10,6 +10,8 @@ const MOST: usize = 40_000_000;
 /// Where those are cut off that would take too long for a test; `cargo run --release -p fencepost-model` goes further.
 const CUT: usize = 3_000_000;
 
+const GROWING: Sets = Sets { lists: sets::Lists::GROWING, ..Sets::CHANGE };
+
 fn holds(name: &str, system: &impl System) {
     let search = search(system, MOST);
     println!("{name}: all {} states", search.states);
@@ -79,6 +81,8 @@ fn without_any_rule_of_the_votes_something_goes_wrong() {
 fn with_all_rules_one_set_takes_the_place_of_another() {
     holds("two sets, good memories", &Sets::CHANGE);
     holds("two sets, nodes forget one after the other", &Sets { forgets: 2, ..Sets::CHANGE });
+    holds("two sets, two nodes forget at once", &Sets { forgets: 2, at_once: 2, unheard: false, ..Sets::CHANGE });
+    holds("one node becomes three, which forget one after the other", &Sets { forgets: 2, ..GROWING });
 }
 
 #[test]
@@ -96,6 +100,17 @@ fn without_any_rule_of_the_change_two_hold() {
     breaks("the old set is closed on a majority only", &without(|rules| rules.everywhere = false, 1), two);
     breaks("old leases are not waited for", &without(|rules| rules.waits = false, 0), two);
     breaks("whoever asks lets a node in that forgot", &without(|rules| rules.vouches = false, 2), two);
+    let hasty = Sets { forgets: 2, at_once: 2, ..Sets::CHANGE };
+    breaks("two nodes forget at once, and one that votes elsewhere is not waited for", &hasty, two);
+    let alone = Sets { lists: GROWING.lists, ..without(|rules| rules.asks = false, 1) };
+    breaks("nodes that know nothing vouch for themselves", &alone, two);
+}
+
+/// What the manual warns of: nobody is left who could know better.
+#[test]
+fn an_old_set_that_forgot_as_a_whole_comes_back() {
+    let all = Sets { forgets: 3, at_once: 3, unheard: false, ..Sets::CHANGE };
+    breaks("all nodes of the old set forget at once", &all, "two holders");
 }
 
 #[test]

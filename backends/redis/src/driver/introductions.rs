@@ -50,12 +50,7 @@ impl Driver {
         }
         let peer = &mut self.peers[number];
         if let Some(voice) = &peer.link.voice {
-            let says = match &server.votes_in {
-                None => Says::Nothing,
-                Some(sets) if sets.split(';').any(|set| set == self.fingerprint) => Says::Ours,
-                Some(_) => Says::Others,
-            };
-            voice.says(says);
+            voice.says(server.says_of(&self.fingerprint), self.clock.now());
         }
         peer.server = Some(server);
         // Longer than the others may take to be given up.
@@ -74,8 +69,16 @@ impl Driver {
         let first_use = !self.greeted && self.is_first_use();
         // Behind sentinels the first server that is met decides; in a cluster each is judged by itself.
         self.greeted |= self.fleet.is_none() || self.peers.iter().any(|peer| peer.server.is_some());
+        // Whether one that forgot is let in again, those tell that are about to be heard.
+        let is_about_to =
+            |peer: &Peer| peer.server.is_none() && matches!(peer.stage, Stage::Connecting { .. } | Stage::Greeting(_));
+        let waits = self.quorum && !self.trust_all && self.peers.iter().any(|peer| !peer.tried && is_about_to(peer));
         for number in 0..self.peers.len() {
             if !matches!(self.peers[number].stage, Stage::Introduced { .. }) {
+                continue;
+            }
+            let forgot = |server: &Server| server.says_of(&self.fingerprint) == Says::Nothing;
+            if waits && self.peers[number].server.as_ref().is_some_and(forgot) {
                 continue;
             }
             if let Some(trouble) = self.duplicate(number).filter(|_| self.quorum) {

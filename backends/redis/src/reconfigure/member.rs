@@ -9,6 +9,7 @@ use crate::error;
 use crate::probe::Probe;
 use crate::scripts::{RAISE, TRUST, VOTE};
 use crate::sets::{self, EDITION, LEFT, NO_VOTE};
+use crate::standing::Vouch;
 use crate::steps::{MARKER, PROBATION};
 use crate::url::Node;
 use crate::wire::Value;
@@ -81,6 +82,12 @@ impl State {
         !self.marker.is_empty()
     }
 
+    /// What it remembers of sets while it keeps still.
+    fn remembers(&self) -> impl Iterator<Item = &str> {
+        let known = self.probation.split('|').nth(2).unwrap_or_default();
+        known.split(';').filter(|entry| !entry.is_empty())
+    }
+
     /// Its marker is of another run.
     fn is_stale(&self) -> bool {
         self.is_marked() && self.entries.is_empty()
@@ -100,6 +107,16 @@ impl Member {
     pub(super) fn has_left(&self, set: &str) -> bool {
         let is = |entry: &String| entry.strip_prefix(LEFT) == Some(set);
         self.state.as_ref().is_ok_and(|state| state.entries.iter().any(is))
+    }
+
+    /// It is on probation.
+    pub(super) fn keeps_still(&self) -> bool {
+        self.state.as_ref().is_ok_and(|state| !state.probation.is_empty())
+    }
+
+    /// It is on probation, and was told that this set is left.
+    pub(super) fn was_told_to_leave(&self, set: &str) -> bool {
+        self.state.as_ref().is_ok_and(|state| state.remembers().any(|entry| entry.strip_prefix(LEFT) == Some(set)))
     }
 
     /// It votes, or tells of sets, and was not told that this one is left.
@@ -134,29 +151,31 @@ impl Member {
         self.state.as_ref().is_ok_and(|state| state.entries.is_empty())
     }
 
-    /// Lets it judge whether it may vote in this set, as it does for any client.
-    pub(super) fn judge(&mut self, set: &str, probation: Duration, vouch: bool) -> Result<(), Trouble> {
+    /// Where its marker is of another run, lets it judge what that is worth.
+    pub(super) fn judge_marker(&mut self, probation: Duration) -> Result<(), Trouble> {
         let state = self.reached()?;
         if state.is_stale() {
             let sets = state.marker.rsplit_once('|').unwrap_or_default().0.to_owned();
             // Of one that votes in none, whatever it has: it shall judge itself, not refuse us.
             let its_own = sets.split(';').find(|set| !set.starts_with(NO_VOTE)).or_else(|| sets.split(';').next());
-            let its_own = its_own.unwrap_or(set).to_owned();
             let how = if state.keeps_everything { "keep" } else { "judge" };
-            state.trust(&its_own, probation, how, false)?;
+            state.trust(its_own.unwrap_or_default(), probation, how, "")?;
             self.state = state_of(&self.node);
         }
+        Ok(())
+    }
+
+    /// Lets it judge whether it may vote in this set, as it does for any client.
+    pub(super) fn judge(&mut self, set: &str, probation: Duration, vouch: Vouch) -> Result<(), Trouble> {
         let state = self.reached()?;
-        if !state.entries.is_empty() {
-            return Ok(());
+        let known: Vec<&str> = state.remembers().collect();
+        if !known.is_empty() && !known.contains(&set) {
+            // What it remembers is from before, but for what it has left.
+            let left = known.into_iter().filter(|entry| entry.strip_prefix(LEFT).is_some_and(|left| left != set));
+            let sets: Vec<String> = [set].into_iter().chain(left).map(str::to_owned).collect();
+            self.tell(&sets)?;
         }
-        let known = state.probation.splitn(3, '|').nth(2).unwrap_or_default();
-        if !known.is_empty() && known.split(';').all(|other| other != set) {
-            // What it remembers is from before.
-            self.change(&[set.to_owned()], false)?;
-            self.state = state_of(&self.node);
-        }
-        let reply = self.reached()?.trust(set, probation, "judge", vouch)?;
+        let reply = self.reached()?.trust(set, probation, "judge", vouch.word())?;
         self.state = state_of(&self.node);
         let state = self.reached()?;
         if state.entries.is_empty() {
@@ -169,6 +188,27 @@ impl Member {
     /// Gives it these sets, if it is as we saw it; whoever saw it before cannot do the same. `closing`: it leaves
     /// one.
     pub(super) fn change(&mut self, sets: &[String], closing: bool) -> Result<(), Trouble> {
+        if self.keeps_still() {
+            let message = "it is on probation, and cannot vote yet: try again";
+            return Err(Trouble::new(StoreErrorKind::TooSlow, message));
+        }
+        let (sets, _) = self.put(sets, closing)?;
+        let state = self.reached()?;
+        state.marker = format!("{sets}|{}", state.run);
+        state.entries = sets.split(';').map(str::to_owned).collect();
+        state.leases = Leases::of(&mut state.probe)?;
+        Ok(())
+    }
+
+    /// Tells one that is on probation in which sets it was, if it is as we saw it. It stays on probation.
+    pub(super) fn tell(&mut self, sets: &[String]) -> Result<(), Trouble> {
+        let (_, probation) = self.put(sets, false)?;
+        self.reached()?.probation = probation;
+        Ok(())
+    }
+
+    /// Answers the sets that it has now, and its probation.
+    fn put(&mut self, sets: &[String], closing: bool) -> Result<(String, String), Trouble> {
         let all = self.all.clone();
         let state = self.reached()?;
         let edition = Owner::random().map_err(|error| Trouble::new(StoreErrorKind::Unexpected, error.to_string()))?;
@@ -176,16 +216,11 @@ impl Member {
         let closing = if closing { "1" } else { "0" };
         let State { marker, probation, run, .. } = state;
         let words = ["EVAL", VOTE, "3", MARKER, PROBATION, CLOSING, marker, probation, &sets, run, closing, &all];
-        if state.probe.get(&words)?.number() != Some(1) {
+        let Some(probation) = state.probe.get(&words)?.text() else {
             let message = "it was started anew, or somebody else is at work: try again";
             return Err(Trouble::new(StoreErrorKind::TooSlow, message));
-        }
-        if state.probation.is_empty() {
-            state.marker = format!("{sets}|{}", state.run);
-            state.entries = sets.split(';').map(str::to_owned).collect();
-            state.leases = Leases::of(&mut state.probe)?;
-        }
-        Ok(())
+        };
+        Ok((sets, probation))
     }
 
     /// The sets of its marker, without these.
@@ -280,9 +315,8 @@ impl Member {
 }
 
 impl State {
-    fn trust(&mut self, set: &str, probation: Duration, how: &str, vouch: bool) -> Result<Value, Trouble> {
+    fn trust(&mut self, set: &str, probation: Duration, how: &str, vouch: &str) -> Result<Value, Trouble> {
         let (sign, probation) = (sets::marker(true, set), probation.as_millis().to_string());
-        let vouch = if vouch { "1" } else { "0" };
         self.probe.get(&["EVAL", TRUST, "3", MARKER, PROBATION, &sign, set, &self.run, &probation, how, vouch])
     }
 }

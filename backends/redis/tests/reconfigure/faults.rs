@@ -132,6 +132,30 @@ fn an_old_server_that_was_not_told_is_waited_for_or_said_to_be_gone() {
     assert!(marker.starts_with('>'), "{marker}");
 }
 
+/// It was said to be gone, and comes back with data that may be old: it keeps still, and is told all the same.
+#[test]
+fn an_old_server_that_comes_back_with_its_data_is_told_while_it_keeps_still() {
+    let mut servers = start(5);
+    servers.insert(4, Redis::new().with("--appendonly yes").start());
+    let mut change = Change::new(servers, &[0, 1, 2, 3, 4], &[0, 1, 2, 3, 5]);
+    assert!(matches!(change.step(true), Progress::Prepared { .. }));
+    change.servers[4].stop();
+    change.gone = vec![4];
+    change.step_after(|progress| !matches!(progress, Progress::Opened { .. }), true);
+    change.servers[4].restart();
+    assert_eq!(change.step_after(|progress| *progress != Progress::Done, true), Progress::Done);
+    for again in [false, true] {
+        let probation = change.servers[4].word(&["GET", "fp:probation"]).expect("it keeps still");
+        let known = probation.splitn(3, '|').nth(2).expect("what it was told");
+        assert!(known.starts_with('>') && known.contains(";-"), "again {again}: {probation}");
+        assert_eq!(change.step(true), Progress::Done);
+    }
+    // Nor does an operator's word bring the set back there.
+    let refused = fencepost_redis::init("redlock", &change.old()).block();
+    assert!(refused.is_err(), "the set was left");
+    assert_eq!(change.servers[4].word(&["GET", "fp:marker"]), None);
+}
+
 /// The table read from below: from every step the URLs changed over lead back.
 #[test]
 fn a_change_can_be_undone_from_every_step() {
@@ -201,6 +225,12 @@ fn old_servers_that_forget_one_by_one_do_not_bring_the_old_set_back() {
     }
     assert_eq!(late.turns(), turns);
     late.end();
+    // Who comes anew hears those that forgot first, now and then, and the one that knows better a moment later.
+    for _ in 0..300 {
+        let _refused = connect(&change.old());
+        let markers = [0, 1].map(|number| change.servers[number].word(&["GET", "fp:marker"]));
+        assert_eq!(markers, [None, None], "the third was up");
+    }
 }
 
 /// A server of both sets that forgets in the middle keeps still, and is in the change again afterwards.
@@ -216,4 +246,81 @@ fn a_server_that_forgets_in_the_middle_is_waited_for() {
     assert_eq!(change.step_after(|progress| *progress != Progress::Done, true), Progress::Done);
     let new = connect(&change.new_set()).expect("they vote");
     assert!(new.lock("x").ttl(TTL).acquire().block().is_ok(), "it is free");
+}
+
+/// It stopped where the old servers had left both sets, and the first of the new ones had not: two of the new ones forget then.
+#[test]
+fn new_servers_that_forget_while_it_ends_keep_still_before_they_vote() {
+    let mut change = Change::new(start(6), &[0, 1, 2], &[3, 4, 5]);
+    change.step_after(|progress| !matches!(progress, Progress::Opened { .. }), true);
+    assert_eq!(change.servers[3].ask(&["ACL", "SETUSER", "default", "-eval"]), "+OK");
+    let error = change.try_step(true).expect_err("the last step ends at the first new server");
+    assert_eq!(error.kind, StoreErrorKind::Denied, "{error}");
+    let marker = |change: &Change, number: usize| change.servers[number].word(&["GET", "fp:marker"]);
+    assert!((0..3).all(|number| marker(&change, number).is_some_and(|marker| marker.starts_with('>'))));
+    change.servers[3].restart();
+    change.servers[4].restart();
+    let error = change.try_step(true).expect_err("they may have forgotten");
+    assert!(matches!(error.kind, StoreErrorKind::Quarantined { left } if left > Duration::ZERO), "{error:?}");
+    assert_eq!([marker(&change, 3), marker(&change, 4)], [None, None], "they do not vote yet");
+    until("their probation is over", || change.try_step(true).is_ok());
+    assert_eq!(change.step_after(|progress| *progress != Progress::Done, true), Progress::Done);
+    let new = connect(&change.new_set()).expect("they vote");
+    assert!(new.lock("x").ttl(TTL).acquire().block().is_ok(), "it is free");
+}
+
+/// One server became three, and is started anew. By its old list it is alone and would vouch for itself; but clients of the three
+/// ask for it, too.
+#[test]
+fn a_list_of_one_that_was_left_does_not_win_its_server_back() {
+    let mut change = Change::new(start(3), &[0], &[0, 1, 2]);
+    change.step_after(|progress| *progress != Progress::Done, true);
+    change.servers[0].restart();
+    let new = connect(&change.new_set()).expect("two of three vote");
+    let notes = Notes::default();
+    let late = Worker::start(1, change.old(), &notes);
+    until("its probation is over", || late.turns() > 0 || late.last_refusal().contains("two lists of servers"));
+    assert_eq!(late.turns(), 0, "nobody remembers its list");
+    let marker = || change.servers[0].word(&["GET", "fp:marker"]);
+    until("clients of the three let it in", || {
+        let _asked = new.lock("x").ttl(TTL).try_acquire().block();
+        marker().is_some()
+    });
+    assert!(marker().is_some_and(|marker| marker.contains(&change.servers[1].address())));
+    until("the late one is told", || late.last_refusal().contains("belongs to the cluster"));
+    assert_eq!(late.turns(), 0);
+    late.end();
+}
+
+/// Two forgot everything; the third keeps still, but was told that the set is left.
+#[test]
+fn what_a_server_was_told_while_it_keeps_still_counts() {
+    let mut servers = start(6);
+    servers[2] = Redis::new().with("--appendonly yes").start();
+    let mut change = Change::new(servers, &[0, 1, 2], &[3, 4, 5]);
+    assert!(matches!(change.step(true), Progress::Prepared { .. }));
+    change.servers[2].stop();
+    change.gone = vec![2];
+    change.step_after(|progress| !matches!(progress, Progress::Opened { .. }), true);
+    change.servers[2].restart();
+    assert_eq!(change.step_after(|progress| *progress != Progress::Done, true), Progress::Done);
+    change.servers[0].restart();
+    change.servers[1].restart();
+    until("their probation is over", || {
+        let refusal = connect(&change.old()).map(|locks| locks.lock("x").ttl(TTL).try_acquire().block());
+        let markers = [0, 1, 2].map(|number| change.servers[number].word(&["GET", "fp:marker"]));
+        assert_eq!(markers, [None, None, None], "the third knows better");
+        refusal.is_ok_and(|asked| asked.is_err_and(|error| error.to_string().contains("is let in again once")))
+    });
+}
+
+/// Else a change that was decided on before, and comes late, would be made.
+#[test]
+fn a_server_that_is_trusted_anew_has_another_marker() {
+    let change = Change::new(start(1), &[0], &[0]);
+    let marker = || change.servers[0].word(&["GET", "fp:marker"]).expect("it was marked");
+    let before = marker();
+    assert_eq!(change.servers[0].ask(&["FLUSHALL"]), "+OK");
+    fencepost_redis::init("redlock", &change.old()).block().expect("it is there");
+    assert_ne!(marker(), before);
 }

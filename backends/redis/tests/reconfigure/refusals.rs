@@ -77,3 +77,15 @@ fn each_server_says_for_whom_it_votes() {
     let votes: Vec<&[&str]> = report.servers.iter().map(|server| &*server.votes_for).collect();
     assert_eq!(votes, [&["old", "both"][..], &["old", "both"], &["old", "both"], &["both"]]);
 }
+
+/// They would forget that clients of both use them, and vote beside the old set.
+#[test]
+fn new_servers_are_no_cluster_of_their_own_in_the_middle_of_a_change() {
+    let change = Change::new(start(6), &[0, 1, 2], &[3, 4, 5]);
+    assert!(matches!(change.step(false), Progress::Prepared { .. }));
+    let markers = || [3, 4, 5].map(|number| change.servers[number].word(&["GET", "fp:marker"]));
+    let before = markers();
+    let error = fencepost_redis::init("redlock", &change.new_set()).block().expect_err("refused");
+    assert!(error.to_string().contains("next="), "{error}");
+    assert_eq!(markers(), before);
+}

@@ -3,18 +3,20 @@
 //! Usually a majority of all nodes. While one set of nodes takes the place of another, a majority of each: so whoever
 //! needs both meets whoever needs the old one alone, and whoever needs the new one alone.
 
+use std::sync::Arc;
+
 use crate::error::{StoreError, StoreErrorKind};
 
-/// The sets of nodes of which each has to agree by majority.
+/// The sets of nodes of which each has to agree by majority. Every claim has it: a clone is the same one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Electorate {
-    sets: Vec<Vec<usize>>,
+    sets: Arc<[Vec<usize>]>,
 }
 
 impl Electorate {
     /// A majority of so many nodes.
     pub(crate) fn of(nodes: usize) -> Self {
-        Self { sets: vec![(0..nodes).collect()] }
+        Self { sets: Arc::new([(0..nodes).collect()]) }
     }
 
     /// A majority of each of these sets, which have so many nodes between them.
@@ -30,7 +32,7 @@ impl Electorate {
         if (0..nodes).any(|node| sets.iter().all(|set| !set.contains(&node))) {
             return Err(wrong("a node is in no set that votes"));
         }
-        Ok(Self { sets })
+        Ok(Self { sets: sets.into() })
     }
 
     /// The smallest majority of so many.
