@@ -1,7 +1,7 @@
 //! What goes wrong on the way: the command is killed, servers are down or forget, somebody changes their mind.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fencepost_core::Blocking;
 use fencepost_core::store::StoreErrorKind;
@@ -217,8 +217,10 @@ fn old_servers_that_forget_one_by_one_do_not_bring_the_old_set_back() {
     let turns = late.turns();
     for number in [0, 1] {
         change.servers[number].restart();
-        until("it was asked by the late client", || change.servers[number].word(&["GET", "fp:probation"]).is_some());
-        std::thread::sleep(PROBATION);
+        let since = || change.servers[number].word(&["GET", "fp:probation"])?.split('|').next()?.parse::<u64>().ok();
+        until("it was asked by the late client, and its probation is over", || {
+            since().is_some_and(|since| UNIX_EPOCH + Duration::from_millis(since) + PROBATION < SystemTime::now())
+        });
         // It goes on asking, and is told each time.
         until("it was asked again", || late.last_refusal().contains("reconfigure"));
         assert_eq!(change.servers[number].word(&["GET", "fp:marker"]), None, "nobody vouched for the set");
