@@ -167,13 +167,13 @@ fn a_service_is_clean() {
 /// The planted bug is found as one of these rules, told, and drawn.
 #[track_caller]
 fn is_found(bug: &str, rules: &[&str]) {
-    let place = Place::new();
     for span in SPANS {
-        let span = format!("{span}s");
+        let (place, span) = (Place::new(), format!("{span}s"));
         let flags = ["--clients", "4", "--locks", "1", "--for", &span, "--ttl", "500ms", "--plant", bug];
         let done = verify(&place, &[&flags[..], &["--html", "page.html", "--json"]].concat());
         if done.code == 75 {
             assert!(done.stdout.contains("did not show"), "{done:?}");
+            println!("{bug} in {span}: {}", done.stdout);
             continue;
         }
         let said = answer(&done);

@@ -127,6 +127,8 @@ pub(super) fn leave_a_lock(client: &Client) {
     let ttl = (20 * client.job.ttl).min(longest);
     let wanted = client.locks.lock(client.name(0)).ttl(ttl).wait_at_most(client.job.ttl);
     if let Ok(guard) = wanted.acquire().block() {
+        // What was handed over in line is short: it shall outlast the look at the end.
+        let _ = guard.renew().block();
         let _ = guard.leak();
     }
 }

@@ -64,14 +64,31 @@ fn remaining(plan: &Plan, locks: &Locks) -> Result<Vec<(usize, String)>, StoreEr
         }
     }
     // And nothing else below our prefix.
-    let mut feed = locks.list(&plan.prefix);
+    loop {
+        match below(plan, locks) {
+            Ok(others) => left.extend(others),
+            Err(_) if Instant::now() < end => {
+                thread::sleep(PAUSE);
+                continue;
+            }
+            // What was found is found.
+            Err(error) if left.is_empty() => return Err(error),
+            Err(_) => {}
+        }
+        return Ok(left);
+    }
+}
+
+/// What is not free below our prefix, and none of our locks.
+fn below(plan: &Plan, locks: &Locks) -> Result<Vec<(usize, String)>, StoreError> {
+    let (mut feed, mut found) = (locks.list(&plan.prefix), Vec::new());
     while let Some(state) = feed.next().block() {
         let state = state?;
         if !is_free(&state) && !plan.names.contains(&state.name) {
-            left.push((0, told(&state)));
+            found.push((0, told(&state)));
         }
     }
-    Ok(left)
+    Ok(found)
 }
 
 fn is_free(state: &LockState) -> bool {
