@@ -29,7 +29,8 @@ export async function* events(body: ReadableStream<Uint8Array>, silenceMs: numbe
       }
     }
   } finally {
-    await reader.cancel().catch(() => undefined);
+    // Not waited for: whoever is silent may be silent about this, too.
+    reader.cancel().catch(() => undefined);
   }
 }
 
