@@ -1,13 +1,14 @@
 //! The end of a connection: waiting until live nodes have answered what they are owed, and stores have ended what they keep.
 
 use std::future::poll_fn;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use super::{Course, Quorum};
 use crate::blocking::block_until;
-use crate::store::Closing;
+use crate::store::{Answer, Closing, Trouble};
 
 /// Counts what is under way, and wakes whoever waits for the last of it.
 #[derive(Default)]
@@ -69,6 +70,19 @@ impl Quorum {
         let closing = Tally::default();
         self.nodes.iter().for_each(|node| node.close(Closing::new(closing.errand())));
         poll_fn(|context| closing.poll_done(context)).await;
+    }
+
+    /// Remembers of a node what its answers say of its link.
+    pub(super) fn heard(&self, node: usize, answer: &Result<Answer, Trouble>) {
+        let fails = answer.as_ref().is_err_and(|trouble| trouble.kind.passes());
+        self.failing[node].store(fails, Ordering::Relaxed);
+    }
+
+    /// Whether answers can be expected of a node soon: as its store says, else as its last answer says. `None`: nothing
+    /// speaks against it.
+    pub(super) fn is_live(&self, node: usize) -> Option<bool> {
+        let fails = || self.failing[node].load(Ordering::Relaxed).then_some(false);
+        self.nodes[node].is_live().or_else(fails)
     }
 
     /// Whether a live node has still to answer a release. The waker is called when that may have changed.
