@@ -1,4 +1,4 @@
-//! The connections of this command: none is left to chance at its end.
+//! The connections of this command, which are closed in one place at its end.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -9,7 +9,7 @@ use fencepost::{Blocking, Connect, Locks, StoreError};
 /// How long an answer to what was given up is waited for. A node that is down or silent is not waited for.
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 
-/// Every connection that was opened, whoever has it.
+/// Every connection that was opened. Threads that have one too may outlive the command proper.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Connections(Arc<Mutex<Vec<Locks>>>);
 

@@ -93,7 +93,7 @@ fn drops(kept: Receiver<Kept>, last: impl FnOnce()) -> (bool, bool) {
     let told = [released.clone(), closed.clone()];
     let answering = thread::spawn(move || {
         for kept in kept {
-            // Whoever does not wait is gone before this.
+            // A drop that does not wait has returned before this.
             thread::yield_now();
             match kept {
                 Kept::Release(node, step, deadline, reply) => {
@@ -249,7 +249,7 @@ fn where_nothing_is_owed_nothing_is_waited_for() {
     assert_eq!(drops(kept, || drop(guard.leak())), (false, true), "a lease that goes on as data is not released");
 }
 
-/// A task that nobody else has: it goes when it is woken.
+/// A task of which only its waker is left: it is dropped when it is woken.
 struct Task(Mutex<Pin<Box<dyn Future<Output = ()> + Send>>>);
 
 impl Wake for Task {

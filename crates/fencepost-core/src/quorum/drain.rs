@@ -10,7 +10,7 @@ use super::{Course, Quorum};
 use crate::blocking::block_until;
 use crate::store::{Answer, Closing, Trouble};
 
-/// Counts what is under way, and wakes whoever waits for the last of it.
+/// Counts errands, and wakes those that wait for the end of the last one.
 #[derive(Default)]
 pub(crate) struct Tally(Arc<Mutex<Counted>>);
 
@@ -20,7 +20,7 @@ struct Counted {
     wakers: Vec<Waker>,
 }
 
-/// One of those that are counted, until it is dropped.
+/// One errand of a [`Tally`]: it ends when it is dropped.
 pub(crate) struct Errand(Arc<Mutex<Counted>>);
 
 impl Tally {
@@ -72,14 +72,13 @@ impl Quorum {
         poll_fn(|context| closing.poll_done(context)).await;
     }
 
-    /// Remembers of a node what its answers say of its link.
+    /// Remembers whether the newest answer of a node was that it cannot be reached.
     pub(super) fn heard(&self, node: usize, answer: &Result<Answer, Trouble>) {
         let fails = answer.as_ref().is_err_and(|trouble| trouble.kind.passes());
         self.failing[node].store(fails, Ordering::Relaxed);
     }
 
-    /// Whether answers can be expected of a node soon: as its store says, else as its last answer says. `None`: nothing
-    /// speaks against it.
+    /// Whether a node can be expected to answer soon: as its store says, else by its newest answer. `None`: not known.
     pub(super) fn is_live(&self, node: usize) -> Option<bool> {
         let fails = || self.failing[node].load(Ordering::Relaxed).then_some(false);
         self.nodes[node].is_live().or_else(fails)
