@@ -4,22 +4,18 @@ use std::convert::Infallible;
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use serde::{Deserialize, Serialize};
-
 use super::noted::{Elsewhere, Noted, checked_span, invalid, not_begun, not_sealed, refused, unrecorded};
+use super::windows::{Begun, Current, Note, Ran, Window, WindowState, millis, millis_of};
 use crate::error::{AcquireError, Invalid, RunError, StoreError};
 use crate::fence::FenceError;
 use crate::guard::Guard;
 use crate::lock::{Lock, working};
 use crate::locks::Locks;
 use crate::records::Record;
-use crate::state::Holder;
 use crate::token::FencingToken;
 
 /// What is known of a job is kept for so long after its last run.
 const KEEP: Duration = Duration::from_secs(400 * 24 * 3600);
-/// So many named windows are remembered.
-const NAMES_MAX: usize = 100;
 
 /// One run per window in the cluster. It skips, and never waits.
 ///
@@ -46,106 +42,6 @@ pub struct OncePerWindow {
     loss_margin: Option<Duration>,
     at_least: Duration,
     at_most: Option<Duration>,
-}
-
-/// Which runs are the same one.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Window {
-    /// All within such a span, counted from 1970 in UTC: a day, an hour, ten minutes.
-    Every(Duration),
-    /// All of this name, such as `2026-11-15T02`. The last hundred names of a job are remembered.
-    Named(String),
-}
-
-impl From<Duration> for Window {
-    fn from(every: Duration) -> Self {
-        Self::Every(every)
-    }
-}
-
-impl From<&str> for Window {
-    fn from(name: &str) -> Self {
-        Self::Named(name.to_owned())
-    }
-}
-
-impl From<String> for Window {
-    fn from(name: String) -> Self {
-        Self::Named(name)
-    }
-}
-
-/// What is known of a job.
-#[derive(Clone, PartialEq, Debug)]
-#[non_exhaustive]
-pub struct WindowState {
-    /// When the last run began that came to an end, by the clock of its runner.
-    pub last_run: Option<SystemTime>,
-    /// Its window.
-    pub last_window: Option<Ran>,
-    /// What its error said, if it failed.
-    pub failed: Option<String>,
-    /// Who runs it now.
-    pub running: Option<Holder>,
-    /// When the next window begins, by the schedule or that of the last run; `None` for named ones.
-    pub next: Option<SystemTime>,
-}
-
-/// A window that has run.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Ran {
-    /// The one of the schedule that began then.
-    Since(SystemTime),
-    /// The one of this name.
-    Named(String),
-}
-
-/// What is noted of a job.
-#[derive(Default, Serialize, Deserialize)]
-#[serde(default)]
-struct Note {
-    began_ms: u64,
-    /// The last window of a schedule, in milliseconds since 1970.
-    window_ms: Option<u64>,
-    /// The span of that schedule, unless the last run was of a named window.
-    every_ms: Option<u64>,
-    /// The last named windows.
-    names: Vec<String>,
-    /// The last run was of a named one.
-    was_named: bool,
-    failed: Option<String>,
-    /// Nobody starts it for so long after this was written.
-    rest_ms: u64,
-    /// A run that was begun for somebody elsewhere, who finishes it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    begun: Option<Begun>,
-    /// The last run was such a one, under this token.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    finished_by: Option<u64>,
-}
-
-/// A run that was begun; this was written then.
-#[derive(Serialize, Deserialize)]
-struct Begun {
-    token: u64,
-    began_ms: u64,
-    window: Current,
-    at_least_ms: u64,
-    at_most_ms: Option<u64>,
-}
-
-impl Note {
-    /// This window is not to be run, as it was noted so long ago.
-    fn settles(&self, window: &Current, ago: Duration) -> bool {
-        window.is_done(self) || ago < Duration::from_millis(self.rest_ms)
-    }
-
-    fn last(&self) -> Option<Ran> {
-        match self.was_named {
-            true => self.names.last().cloned().map(Ran::Named),
-            false => self.window_ms.map(|began| Ran::Since(UNIX_EPOCH + Duration::from_millis(began))),
-        }
-    }
 }
 
 impl OncePerWindow {
@@ -428,57 +324,4 @@ fn stopped_after(limit: Duration) -> String {
 
 fn named(name: &str) -> String {
     format!("cron/{name}")
-}
-
-/// The window in which somebody asks.
-#[derive(Clone, Serialize, Deserialize)]
-enum Current {
-    /// In milliseconds, since 1970.
-    Since {
-        began: u64,
-        every: u64,
-    },
-    Named(String),
-}
-
-impl Current {
-    fn is_done(&self, note: &Note) -> bool {
-        match self {
-            // A later one has run: this is a clock that is slow.
-            Self::Since { began, .. } => note.window_ms.is_some_and(|last| last >= *began),
-            Self::Named(name) => note.names.contains(name),
-        }
-    }
-
-    fn shown(&self) -> Ran {
-        match self {
-            Self::Since { began, .. } => Ran::Since(UNIX_EPOCH + Duration::from_millis(*began)),
-            Self::Named(name) => Ran::Named(name.clone()),
-        }
-    }
-
-    fn noted_in(&self, mut note: Note, began_ms: u64, failed: Option<String>) -> Note {
-        (note.began_ms, note.failed) = (began_ms, failed);
-        (note.begun, note.finished_by) = (None, None);
-        match self {
-            Self::Since { began, every } => {
-                (note.window_ms, note.every_ms, note.was_named) = (Some(*began), Some(*every), false);
-            }
-            Self::Named(name) => {
-                note.names.push(name.clone());
-                let old = note.names.len().saturating_sub(NAMES_MAX);
-                note.names.drain(..old);
-                (note.every_ms, note.was_named) = (None, true);
-            }
-        }
-        note
-    }
-}
-
-fn millis(wall: SystemTime) -> u64 {
-    millis_of(wall.duration_since(UNIX_EPOCH).unwrap_or_default())
-}
-
-fn millis_of(span: Duration) -> u64 {
-    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
