@@ -6,12 +6,14 @@ mod reconfigure;
 #[cfg(feature = "serve")]
 mod serve;
 mod top;
+mod typed;
 mod under;
 #[cfg(feature = "verify")]
 mod verify;
 
 use std::path::PathBuf;
 
+use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::exit_code::{ExitCode, TABLE};
@@ -24,6 +26,7 @@ pub(crate) use reconfigure::Reconfigure;
 #[cfg(feature = "serve")]
 pub(crate) use serve::{Audit, AuditCheck, Key, LogForm, Serve};
 pub(crate) use top::{Top, Watch};
+pub(crate) use typed::Typed;
 pub(crate) use under::{Elect, OnLost, Once, Run};
 #[cfg(feature = "verify")]
 pub(crate) use verify::{Bug, Fault, Verify};
@@ -46,7 +49,7 @@ change by connecting.";
 /// Distributed locks with a fencing token on every lock.
 #[derive(Parser, Debug)]
 #[command(name = "fencepost", version, propagate_version = true, subcommand_required = true)]
-#[command(after_help = [CONFIGURATION, "\n\n", TABLE].concat(), arg_required_else_help = false, max_term_width = 120)]
+#[command(after_help = [CONFIGURATION, "\n\n", TABLE].concat(), arg_required_else_help = true, max_term_width = 120)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) global: Global,
@@ -75,6 +78,8 @@ pub(crate) struct Global {
     /// Say what is done
     #[arg(short, long, global = true)]
     pub(crate) verbose: bool,
+    #[arg(skip)]
+    pub(crate) typed: Typed,
 }
 
 #[derive(Subcommand, Debug)]
@@ -143,10 +148,13 @@ pub(crate) struct Leader {
 
 #[derive(Args, Debug)]
 pub(crate) struct Ls {
-    /// Only names that start so
+    /// Only locks whose names start with this
     #[arg(default_value = "", hide_default_value = true)]
     pub(crate) prefix: String,
-    /// At most so many
+    /// List free locks, too: names that the store remembers because of their last token
+    #[arg(short, long, conflicts_with = "watch")]
+    pub(crate) all: bool,
+    /// List at most N locks
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<usize>,
     #[command(flatten)]
@@ -237,11 +245,22 @@ impl Arguments {
         // Not in the grammar: manual pages would be new with every commit.
         let mut grammar = grammar().long_version(&*version::long().leak());
         let read = grammar.try_get_matches_from_mut(std::env::args_os());
-        match read.and_then(|mut found| Self::from_arg_matches_mut(&mut found)) {
+        let read = read.and_then(|mut found| {
+            let typed = Typed::of(&grammar, &found);
+            let mut arguments = Self::from_arg_matches_mut(&mut found)?;
+            arguments.global.typed = typed;
+            Ok(arguments)
+        });
+        match read {
             Ok(arguments) => Ok(Some(arguments)),
             Err(error) if !error.use_stderr() => {
                 error.print()?;
                 Ok(None)
+            }
+            // Nothing was asked for: the help is the answer, and scripts still see a failure.
+            Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+                error.print()?;
+                Err(Failure::silent(ExitCode::USAGE))
             }
             Err(error) => Err(Failure::new(ExitCode::USAGE, one_line(&error))),
         }

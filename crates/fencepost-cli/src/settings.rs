@@ -4,7 +4,7 @@ use fencepost::config::{Config, Setting, Source};
 use fencepost::store::LockName;
 use fencepost::{Blocking, Connect, Locks};
 
-use crate::args::Global;
+use crate::args::{Global, Typed};
 use crate::failure::Failure;
 use crate::output::Output;
 
@@ -15,16 +15,17 @@ pub(crate) struct Settings {
     /// This command keeps records. Others do without the store that is configured for them.
     pub(crate) keeps_records: bool,
     pub(crate) output: Output,
+    pub(crate) typed: Typed,
 }
 
 impl Settings {
     pub(crate) fn load(global: Global) -> Result<Self, Failure> {
-        let Global { store, config, json, quiet, verbose } = global;
+        let Global { store, config, json, quiet, verbose, typed } = global;
         let mut config = Config::load(config.as_deref())?;
         if let Some(url) = store {
             config.store = Setting::by_flag(url, "--store");
         }
-        Ok(Self { config, keeps_records: false, output: Output { json, quiet, verbose } })
+        Ok(Self { config, keeps_records: false, output: Output { json, quiet, verbose }, typed })
     }
 
     /// A connection to be. Says so if nobody chose where locks live, because the default protects one user only.

@@ -33,14 +33,24 @@ On loss the command's process group gets SIGTERM, and SIGKILL before the lease e
 we campaign again. When the command ends by itself we resign, and exit with its code.";
 
 const ONCE_ENVIRONMENT: &str = "\
-For a crontab line on every server: each calls it, one of them runs the command, the others exit with 0 at once. A run
-that failed is done; one whose server died is not, and whoever calls next in that window, after the lease, runs it. So
-call it more often than once per window: */5 * * * * fencepost once report --every 1d -- make-report
-A clock that is slow runs nothing twice: no window is run after a later one. The store must be one that all servers share;
-redlock:// keeps no records, so --records names another for them.
-The command finds in its environment what `run` gives it, and in FENCEPOST_WINDOW the window: its name, or when it began.
-On loss, and after --at-most, its process group gets SIGTERM, and SIGKILL before the lease ends. One that was ended by a
-signal to us is not done.";
+Put the same line into the crontab of every server. Each server calls it; one of them runs the command, and the others exit
+with 0 at once. Call it more often than the job is due, because a server may die in the middle of a run:
+
+  */5 * * * *  fencepost once report --at 02:00 --tz America/Los_Angeles -- make-report
+
+A window lasts from one due time to the next. The command runs once in each window, at the first call. A run that failed
+counts as done. A run whose server died does not: after its lease, the next call in that window runs the command again.
+If all servers were down at the due time, the command runs late; --start-within skips it instead. The very first call is late
+in this sense, too. Windows never run out of order, so a slow clock repeats nothing.
+
+When clocks go forward over the time of --at or --cron, the job is due at the first moment after the gap. When clocks go
+back, it is due once, the first time. A --cron with * or a step in its minutes or hours is due at each such time on the
+clock: never in the hour that is skipped, and twice in the hour that is repeated.
+
+All servers need the same --store. redlock:// keeps no records, so --records names another store for them.
+The command finds in its environment what `run` gives it, and in FENCEPOST_WINDOW its window: when it began, or its name.
+On loss, and after --at-most, its process group gets SIGTERM, and SIGKILL before the lease ends. A run that a signal to
+fencepost ended is not done.";
 
 #[derive(Args, Debug)]
 #[command(after_help = [RUN_ENVIRONMENT, "\n\n", TABLE].concat())]
@@ -101,16 +111,28 @@ pub(crate) struct Run {
 #[derive(Args, Debug)]
 #[command(after_help = [ONCE_ENVIRONMENT, "\n\n", TABLE].concat())]
 #[command(
-    override_usage = "fencepost once [OPTIONS] <--every D|--window KEY> <NAME> -- <CMD>...\n       fencepost once --status <NAME>"
+    override_usage = "fencepost once [OPTIONS] <--at HH:MM|--cron FIELDS|--every D|--window KEY> <NAME> -- <CMD>...\n       fencepost once --status [--at HH:MM|--cron FIELDS|--every D] <NAME>"
 )]
-#[command(group = clap::ArgGroup::new("which").args(["every", "window", "status"]).required(true))]
+#[command(group = clap::ArgGroup::new("which").args(["at", "cron", "every", "window"]))]
 pub(crate) struct Once {
-    /// Once in each such span, counted from 1970 in UTC: 1d, 1h, 10m
+    /// Due every day at this time, such as 02:00
+    #[arg(long, value_name = "HH:MM", required_unless_present_any = ["cron", "every", "window", "status"])]
+    pub(crate) at: Option<String>,
+    /// Due at these times: minute, hour, day of month, month and weekday, as in a crontab; '0 2 * * MON-FRI'
+    #[arg(long, value_name = "FIELDS")]
+    pub(crate) cron: Option<String>,
+    /// The time zone of --at or --cron, such as America/Los_Angeles [default: UTC]
+    #[arg(long, value_name = "ZONE")]
+    pub(crate) tz: Option<String>,
+    /// Due once in each span of this length, counted from 1970-01-01T00:00Z: 10m, 1h, 1d
     #[arg(long, value_name = "D", value_parser = parse_duration, allow_hyphen_values = true)]
     pub(crate) every: Option<Duration>,
-    /// Once for this window, such as 2026-11-15T02; the last hundred of a job are remembered
+    /// Once for this name, such as 2026-11-15T02; the last 100 names of a job are remembered
     #[arg(long, value_name = "KEY")]
     pub(crate) window: Option<String>,
+    /// Skip a window that nobody started within this time after it began [default: run it late]
+    #[arg(long, value_name = "D", value_parser = parse_duration, allow_hyphen_values = true, conflicts_with = "window")]
+    pub(crate) start_within: Option<Duration>,
     /// Nobody starts it again for so long after its start [default: until the window is over]
     #[arg(long, value_name = "D", value_parser = parse_duration, allow_hyphen_values = true)]
     pub(crate) at_least: Option<Duration>,
@@ -133,7 +155,7 @@ pub(crate) struct Once {
     /// Write the outcome to this file, as JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
-    /// Show the last run, its outcome, who runs it now, and when the next window begins
+    /// Show the last run, its outcome, who runs it now, and when it is due next
     #[arg(long)]
     pub(crate) status: bool,
     /// The job

@@ -12,6 +12,7 @@ use crate::guard::Guard;
 use crate::lock::{Lock, working};
 use crate::locks::Locks;
 use crate::records::Record;
+use crate::span::spoken;
 use crate::token::FencingToken;
 
 /// What is known of a job is kept for so long after its last run.
@@ -38,6 +39,7 @@ pub struct OncePerWindow {
     name: String,
     window: Window,
     at: Option<SystemTime>,
+    within: Option<Duration>,
     ttl: Option<Duration>,
     loss_margin: Option<Duration>,
     at_least: Duration,
@@ -47,12 +49,29 @@ pub struct OncePerWindow {
 impl OncePerWindow {
     pub(super) fn new(locks: Locks, name: String, window: Window) -> Self {
         let name = named(&name);
-        Self { locks, name, window, at: None, ttl: None, loss_margin: None, at_least: Duration::ZERO, at_most: None }
+        Self {
+            locks,
+            name,
+            window,
+            at: None,
+            within: None,
+            ttl: None,
+            loss_margin: None,
+            at_least: Duration::ZERO,
+            at_most: None,
+        }
     }
 
     /// The window of that time, such as that for which it was scheduled. Default: the time when it runs.
     pub fn at(mut self, time: SystemTime) -> Self {
         self.at = Some(time);
+        self
+    }
+
+    /// A window that nobody ran within this time after it began is skipped. Default: it can be run until the next one
+    /// begins, so a job that is called for the first time at noon runs at noon, whatever its schedule.
+    pub fn start_within(mut self, time: Duration) -> Self {
+        self.within = Some(time);
         self
     }
 
@@ -92,7 +111,7 @@ impl OncePerWindow {
         &self,
         work: impl AsyncFnOnce(&Guard) -> Result<T, E>,
     ) -> Result<Option<T>, RunError<E>> {
-        let window = self.current().map_err(invalid)?;
+        let Some(window) = self.current().map_err(invalid)? else { return Ok(None) };
         let noted = Noted::new(&self.locks, &self.name, "name").map_err(invalid)?;
         // Most calls find it done: they need no lock.
         if self.is_settled(&noted, &window).await.map_err(not_begun)? {
@@ -155,7 +174,7 @@ impl OncePerWindow {
 
     /// Whether somebody may begin its window now, as far as can be seen without the lock.
     pub async fn is_due(&self) -> Result<bool, AcquireError> {
-        let window = self.current()?;
+        let Some(window) = self.current()? else { return Ok(false) };
         let noted = Noted::new(&self.locks, &self.name, "name")?;
         Ok(!self.is_settled(&noted, &window).await?)
     }
@@ -164,7 +183,7 @@ impl OncePerWindow {
     /// [finishes](Locks::finish_window) it. Answers which window that is: begun again under the same token, it is the one of
     /// the first time. `None`: the window has run; give the lock back.
     pub async fn begin(&self, token: FencingToken) -> Result<Option<Ran>, RunError<Infallible>> {
-        let window = self.current().map_err(invalid)?;
+        let Some(window) = self.current().map_err(invalid)? else { return Ok(None) };
         let noted = Noted::new(&self.locks, &self.name, "name").map_err(invalid)?;
         // Whoever finished it under this token has had the last word.
         if self.is_settled(&noted, &window).await.map_err(not_begun)? {
@@ -191,46 +210,89 @@ impl OncePerWindow {
         let noted = Noted::new(&self.locks, &self.name, "name").map_err(|bad| refused(&bad, "inspect"))?;
         let note = noted.read::<Note>().await?.map(|(note, _)| note);
         let running = self.locks.inspect(&self.name).await?.holders.into_iter().next();
-        let every = match &self.window {
-            Window::Every(every) => Some(*every),
-            Window::Named(_) => note.as_ref().and_then(|note| note.every_ms).map(Duration::from_millis),
+        let window = self.window_by(note.as_ref());
+        let next = match &window {
+            Window::Every(every) => self.begins(*every).map(|began| UNIX_EPOCH + began + *every),
+            #[cfg(feature = "schedule")]
+            Window::Scheduled(schedule) => schedule.next(self.time()),
+            Window::Named(_) => None,
         };
-        let next = every.and_then(|every| Some(UNIX_EPOCH + self.begins(every)? + every));
         Ok(WindowState {
             last_run: note.as_ref().map(|note| UNIX_EPOCH + Duration::from_millis(note.began_ms)),
             last_window: note.as_ref().and_then(Note::last),
             failed: note.and_then(|note| note.failed),
             running,
             next,
+            #[cfg(feature = "schedule")]
+            schedule: match window {
+                Window::Scheduled(schedule) => Some(schedule),
+                _ => None,
+            },
         })
+    }
+
+    /// The windows of this job; of a job whose windows have names, those of its last run.
+    fn window_by(&self, note: Option<&Note>) -> Window {
+        match (&self.window, note) {
+            #[cfg(feature = "schedule")]
+            (Window::Named(_), Some(Note { schedule: Some(text), .. })) => {
+                text.read().map_or_else(|| self.window.clone(), Window::Scheduled)
+            }
+            (Window::Named(_), Some(Note { every_ms: Some(every), .. })) => Duration::from_millis(*every).into(),
+            (window, _) => window.clone(),
+        }
     }
 
     /// The window that it would run now.
     pub fn which(&self) -> Ran {
         match &self.window {
             Window::Every(every) => Ran::Since(UNIX_EPOCH + self.begins(*every).unwrap_or_default()),
+            #[cfg(feature = "schedule")]
+            Window::Scheduled(schedule) => Ran::Since(schedule.last(self.time()).unwrap_or(UNIX_EPOCH)),
             Window::Named(name) => Ran::Named(name.clone()),
         }
     }
 
-    /// When the window began in which we are, by our clock.
-    fn begins(&self, every: Duration) -> Option<Duration> {
-        let every = u64::try_from(every.as_millis()).ok().filter(|every| *every > 0)?;
-        let time = self.at.unwrap_or_else(|| self.locks.wall());
-        Some(Duration::from_millis(millis(time) / every * every))
+    /// The time whose window this is, by our clock.
+    fn time(&self) -> SystemTime {
+        self.at.unwrap_or_else(|| self.locks.wall())
     }
 
-    fn current(&self) -> Result<Current, Invalid> {
+    /// When the window began in which we are.
+    fn begins(&self, every: Duration) -> Option<Duration> {
+        let every = u64::try_from(every.as_millis()).ok().filter(|every| *every > 0)?;
+        Some(Duration::from_millis(millis(self.time()) / every * every))
+    }
+
+    /// The window that is to be run now; `None`: it is too late for it.
+    fn current(&self) -> Result<Option<Current>, Invalid> {
         if let Some(most) = self.at_most {
             checked_span("at_most_for", most)?;
         }
         if self.at_least > KEEP {
-            return Err(Invalid::new("at_least_for", format!("{:?}", self.at_least), "400 days are the most"));
+            return Err(Invalid::new("at_least_for", spoken(self.at_least), "400 days are the most"));
         }
+        let window = self.window_now()?;
+        let Some(within) = self.within else { return Ok(Some(window)) };
+        checked_span("start_within", within)?;
+        let Some(began) = window.began() else {
+            let cure = "a named window has no beginning: leave it out, or name the windows by a schedule";
+            return Err(Invalid::new("start_within", spoken(within), cure));
+        };
+        let is_late = millis(self.time()).saturating_sub(began) > millis_of(within);
+        Ok((!is_late).then_some(window))
+    }
+
+    fn window_now(&self) -> Result<Current, Invalid> {
         match &self.window {
             Window::Every(every) => match self.begins(*every) {
                 Some(began) => Ok(Current::Since { began: millis_of(began), every: millis_of(*every) }),
-                None => Err(Invalid::new("window", format!("{every:?}"), "a window has at least a millisecond")),
+                None => Err(Invalid::new("window", spoken(*every), "a window has at least a millisecond")),
+            },
+            #[cfg(feature = "schedule")]
+            Window::Scheduled(schedule) => match schedule.last(self.time()) {
+                Some(began) => Ok(Current::Scheduled { began: millis(began), schedule: schedule.text().clone() }),
+                None => Err(Invalid::new("window", schedule.zone(), "this schedule has not begun yet")),
             },
             Window::Named(name) if name.is_empty() || name.len() > 255 => {
                 let cure = format!("it has {} bytes: give the window a name of 1 to 255", name.len());
@@ -319,7 +381,7 @@ fn age(record: &Record) -> Duration {
 
 /// What a run that took too long has come to.
 fn stopped_after(limit: Duration) -> String {
-    format!("stopped after {limit:?}")
+    format!("stopped after {}", spoken(limit))
 }
 
 fn named(name: &str) -> String {

@@ -4,6 +4,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
+#[cfg(feature = "schedule")]
+use super::schedule::{Schedule, ScheduleText};
 use crate::state::Holder;
 
 /// So many named windows are remembered.
@@ -11,11 +13,15 @@ const NAMES_MAX: usize = 100;
 
 /// Which runs are the same one.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Window {
     /// All within such a span, counted from 1970 in UTC: a day, an hour, ten minutes.
     Every(Duration),
     /// All of this name, such as `2026-11-15T02`. The last hundred names of a job are remembered.
     Named(String),
+    /// All from one time of the schedule to the next: from 02:00 in Los Angeles to 02:00 of the next day.
+    #[cfg(feature = "schedule")]
+    Scheduled(Schedule),
 }
 
 impl From<Duration> for Window {
@@ -36,6 +42,13 @@ impl From<String> for Window {
     }
 }
 
+#[cfg(feature = "schedule")]
+impl From<Schedule> for Window {
+    fn from(schedule: Schedule) -> Self {
+        Self::Scheduled(schedule)
+    }
+}
+
 /// What is known of a job.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
@@ -50,6 +63,9 @@ pub struct WindowState {
     pub running: Option<Holder>,
     /// When the next window begins, by the schedule or that of the last run; `None` for named ones.
     pub next: Option<SystemTime>,
+    /// The schedule of the windows, for times in its time zone.
+    #[cfg(feature = "schedule")]
+    pub schedule: Option<Schedule>,
 }
 
 /// A window that has run.
@@ -70,6 +86,10 @@ pub(super) struct Note {
     pub(super) window_ms: Option<u64>,
     /// The span of that schedule, unless the last run was of a named window.
     pub(super) every_ms: Option<u64>,
+    /// The times of that schedule, if it is one of the calendar.
+    #[cfg(feature = "schedule")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) schedule: Option<ScheduleText>,
     /// The last named windows.
     pub(super) names: Vec<String>,
     /// The last run was of a named one.
@@ -118,36 +138,60 @@ pub(super) enum Current {
         every: u64,
     },
     Named(String),
+    #[cfg(feature = "schedule")]
+    Scheduled {
+        began: u64,
+        schedule: ScheduleText,
+    },
 }
 
 impl Current {
+    /// When it began, in milliseconds since 1970.
+    pub(super) fn began(&self) -> Option<u64> {
+        match self {
+            Self::Since { began, .. } => Some(*began),
+            #[cfg(feature = "schedule")]
+            Self::Scheduled { began, .. } => Some(*began),
+            Self::Named(_) => None,
+        }
+    }
+
     fn is_done(&self, note: &Note) -> bool {
         match self {
-            // A later one has run: this is a clock that is slow.
-            Self::Since { began, .. } => note.window_ms.is_some_and(|last| last >= *began),
             Self::Named(name) => note.names.contains(name),
+            // If a later one has run, this clock is slow.
+            timed => note.window_ms >= timed.began(),
         }
     }
 
     pub(super) fn shown(&self) -> Ran {
         match self {
-            Self::Since { began, .. } => Ran::Since(UNIX_EPOCH + Duration::from_millis(*began)),
             Self::Named(name) => Ran::Named(name.clone()),
+            timed => Ran::Since(UNIX_EPOCH + Duration::from_millis(timed.began().unwrap_or_default())),
         }
     }
 
     pub(super) fn noted_in(&self, mut note: Note, began_ms: u64, failed: Option<String>) -> Note {
         (note.began_ms, note.failed) = (began_ms, failed);
         (note.begun, note.finished_by) = (None, None);
+        note.every_ms = None;
+        #[cfg(feature = "schedule")]
+        {
+            note.schedule = None;
+        }
         match self {
             Self::Since { began, every } => {
                 (note.window_ms, note.every_ms, note.was_named) = (Some(*began), Some(*every), false);
+            }
+            #[cfg(feature = "schedule")]
+            Self::Scheduled { began, schedule } => {
+                (note.window_ms, note.schedule, note.was_named) = (Some(*began), Some(schedule.clone()), false);
             }
             Self::Named(name) => {
                 note.names.push(name.clone());
                 let old = note.names.len().saturating_sub(NAMES_MAX);
                 note.names.drain(..old);
-                (note.every_ms, note.was_named) = (None, true);
+                note.was_named = true;
             }
         }
         note
