@@ -110,7 +110,7 @@ impl Server {
         let policy = field("maxmemory_policy");
         if !policy.is_empty() && policy != "noeviction" {
             return misconfigured(format!(
-                "its maxmemory-policy is {policy}, which throws held locks away: set noeviction"
+                "its maxmemory-policy is {policy}, which deletes held locks: set noeviction"
             ));
         }
         let always =

@@ -35,16 +35,18 @@ pub(crate) use verify::{Bug, Fault, Verify};
 const WORD_CHARS_MAX: usize = 80;
 
 const CONFIGURATION: &str = "\
-Configuration, the first that speaks wins:
-  flags; FENCEPOST_STORE, FENCEPOST_RECORDS, FENCEPOST_LABEL, FENCEPOST_TTL; ./fencepost.toml;
-  $XDG_CONFIG_HOME/fencepost/fencepost.toml; /etc/fencepost/fencepost.toml; the default, store sqlite:.
-  FENCEPOST_CONFIG or --config names one file to read instead of the three.
-  A file has the keys store, records, label and ttl.";
+Each setting is taken from the first of these that has it:
+  flags         --store, --ttl, --label, --records
+  environment   FENCEPOST_STORE, FENCEPOST_TTL, FENCEPOST_LABEL, FENCEPOST_RECORDS
+  files         ./fencepost.toml, $XDG_CONFIG_HOME/fencepost/fencepost.toml, /etc/fencepost/fencepost.toml
+  default       store sqlite:, ttl 30s
+
+A file has the keys store, ttl, label and records. --config or FENCEPOST_CONFIG names one file to read instead.";
 
 const DOCTOR: &str = "\
-Each finding is an error (locks do not hold, or cannot be taken), a warning (it will hurt one day) or a notice. Exits with 1
-if there is an error. It takes and releases a lock of a random name, and changes nothing else that a client would not
-change by connecting.";
+Each finding is an error (locks do not hold, or cannot be taken), a warning (locks may fail one day) or a notice. The exit
+code is 1 if there is an error. The doctor takes and releases one lock with a random name, and changes nothing else that a
+client would not change by connecting.";
 
 /// Distributed locks with a fencing token on every lock.
 #[derive(Parser, Debug)]
@@ -72,10 +74,10 @@ pub(crate) struct Global {
     /// Answer in JSON
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Say nothing but errors
+    /// Print errors only
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
-    /// Say what is done
+    /// Say what happens
     #[arg(short, long, global = true)]
     pub(crate) verbose: bool,
     #[arg(skip)]
@@ -94,22 +96,22 @@ pub(crate) enum Command {
     Leader(Leader),
     /// List locks
     Ls(Ls),
-    /// Show who has a lock and who is in line
+    /// Show who holds a lock and who waits for it
     Show(Show),
-    /// Watch locks, lines and nodes live, with keys as in htop
+    /// Watch locks, queues and nodes live, with keys as in htop
     Top(Top),
-    /// End somebody's hold by force, or ask for it
+    /// Release a lock by force, or ask its holder to release it
     Release(Release),
-    /// Is this token the newest granted?
+    /// Check whether a token is the newest
     Check(Check),
-    /// Show who waits for whom in a circle, with holders, waiters and ages
+    /// Show deadlocks: holders that wait for each other
     Deadlocks,
-    /// Look at a deployment: what can go wrong there, with evidence and cure
+    /// Check a deployment: what can go wrong, with evidence and cure
     #[command(after_help = DOCTOR)]
     Doctor,
-    /// Measure how fast locks are on a store, alone and in line, and how it compares with another
+    /// Measure how fast locks are on a store, and compare it with another
     Bench(Bench),
-    /// Try a deployment: many clients, faults, and a checker of what they saw
+    /// Try a deployment with many clients, faults, and a checker of what they saw
     #[cfg(feature = "verify")]
     Verify(Verify),
     /// Serve locks by HTTP, to programs in any language, with a dashboard at /
@@ -118,18 +120,18 @@ pub(crate) enum Command {
     /// Make a key for clients of the service, and its entry for `serve --auth-file`
     #[cfg(feature = "serve")]
     Key(Key),
-    /// Look at the audit log of a service
+    /// Check the audit log of a service
     #[cfg(feature = "serve")]
     #[command(subcommand)]
     Audit(Audit),
     /// Show each setting and where it comes from
     Config,
-    /// Make a new store ready; of a Redlock cluster all nodes must be up, and none may hold a lock
+    /// Prepare a new store; the nodes of a Redlock cluster must be up and hold no locks
     Init,
-    /// Put other servers in the place of those of a Redlock cluster, while its clients go on
+    /// Replace the servers of a Redlock cluster while its clients continue
     #[cfg(feature = "redis")]
     Reconfigure(Reconfigure),
-    /// Print the statements that create tables, for databases where `init` may not
+    /// Print the statements that create tables, for databases where `init` has no right to
     Schema(Schema),
     /// Print completions for a shell
     Completions(Completions),
@@ -176,13 +178,13 @@ pub(crate) struct Show {
 pub(crate) struct Release {
     /// The lock
     pub(crate) name: String,
-    /// Yes, take it away from whoever has it
+    /// Take the lock away from its holder
     #[arg(long, conflicts_with = "ask")]
     pub(crate) force: bool,
-    /// Ask whoever has it to let go; they hear of it with their next renewal, and decide
+    /// Ask the holder to release it; the holder is told with its next renewal, and decides
     #[arg(long)]
     pub(crate) ask: bool,
-    /// What to tell them
+    /// With --ask: a note to the holder
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true, conflicts_with = "force")]
     pub(crate) note: String,
     /// Why, for the logs

@@ -114,7 +114,7 @@ impl Server {
             Flaws::Some(flaws) => (Severity::Warning, format!("{kind} {version}: {}", flaws.join("; "))),
             Flaws::Unknown => (
                 Severity::Notice,
-                format!("{kind} {version}: its makers do not mend this line any more; distributions may do so"),
+                format!("{kind} {version}: this release line is end-of-life upstream; a distribution may still fix it"),
             ),
         };
         let cure = "install a newer one, and let nobody else run scripts there: ACL users without +eval";
@@ -137,7 +137,7 @@ impl Server {
     fn judge_memory(&self, report: &mut Report) {
         let policy = self.field("maxmemory_policy");
         if !policy.is_empty() && policy != "noeviction" {
-            let evidence = format!("maxmemory-policy is {policy}: it throws held locks away when memory is short");
+            let evidence = format!("maxmemory-policy is {policy}: it deletes held locks when memory is short");
             report.find(Severity::Error, "evicts", &self.place, evidence, "CONFIG SET maxmemory-policy noeviction");
         }
         let (used, limit) = (self.number("used_memory"), self.number("maxmemory"));

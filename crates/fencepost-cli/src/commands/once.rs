@@ -176,7 +176,7 @@ impl Session<'_> {
             }
             Ok(None) => {
                 self.record.outcome = Outcome::Skipped;
-                self.settings.output.detail(|| format!("{name}: not due: another run has done this window or is running it, or the window began too long ago"));
+                self.settings.output.detail(|| format!("{name}: not due: another run did this window or is running it, or it is too late (--start-within)"));
                 Ok(ExitCode(self.arguments.conflict_exit_code))
             }
             Err(RunError::Work(Failed(code))) => {
@@ -185,7 +185,7 @@ impl Session<'_> {
             }
             Err(RunError::Lost(lost)) => {
                 self.record.lost(lost.reason);
-                let what = format!("{name} was lost, the command was ended: {}", lost.reason);
+                let what = format!("{name} was lost, and the command was ended: {}", lost.reason);
                 Err(Failure::new(ExitCode::LOST, what))
             }
             Err(RunError::Acquire(error)) => Err(self.not_obtained(error)),

@@ -302,7 +302,9 @@ impl<'a> Session<'a> {
             break;
         }
         if !left.is_empty() {
-            self.settings.output.note("the store did not confirm that we left the line; our place ends with its lease");
+            self.settings
+                .output
+                .note("the store did not confirm that this run left the queue; its place ends with its lease");
         }
         Failure::silent(ExitCode::by_signal(signal as i32))
     }
@@ -340,7 +342,7 @@ impl<'a> Session<'a> {
             say(&format!("{name} was lost while the command ran on: {reason}"));
             return Ok(code);
         }
-        Err(Failure::new(ExitCode::LOST, format!("{name} was lost, the command was ended: {reason}")))
+        Err(Failure::new(ExitCode::LOST, format!("{name} was lost, and the command was ended: {reason}")))
     }
 }
 
