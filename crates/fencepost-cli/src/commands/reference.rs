@@ -7,10 +7,18 @@ use clap::{Arg, ArgAction, Command};
 use crate::exit_code::TABLE;
 
 const HEAD: &str = "\
-# The command, flag by flag
+# The command `fencepost`: every command, flag and exit code
 
-Made by `cargo xtask generate` from what the command itself reads; `fencepost VERB --help` and the [man pages](man) say the
-same. [Start](start.md) shows the common ones at work.
+For anyone who writes a script or a crontab and needs an exact flag. `fencepost COMMAND --help` and the [man pages](man) say the
+same; `cargo xtask generate` makes all of them from one source. [Start](start.md) shows the common commands at work.
+
+```sh
+fencepost --store sqlite:locks.db run --wait 30s nightly -- echo \"under the lock\"
+```
+
+```text output
+under the lock
+```
 ";
 
 /// The whole page.
