@@ -92,7 +92,9 @@ pub fn schema(dialect: Sql, namespace: Option<&str>, tables: &str) -> Result<Str
         Sql::Postgres => fencepost_postgres::schema(namespace, tables),
         #[cfg(feature = "mysql")]
         Sql::MySql => fencepost_mysql::schema(namespace, tables),
-        Sql::Sqlite => Err(Invalid::new("dialect", "sqlite", "SQLite needs no statements: its file is made on first use")),
+        Sql::Sqlite => {
+            Err(Invalid::new("dialect", "sqlite", "SQLite needs no statements: its file is made on first use"))
+        }
         other => {
             let _ = (namespace, tables);
             Err(Invalid::new("dialect", format!("{other:?}"), "this build does not know that store"))
