@@ -113,8 +113,7 @@ impl<'a> Stage<'a> {
         let done = self.place.program("timeout").arguments(["--kill-after=5", "600", "sh", "-eu", "-c", &script]);
         self.place.write(".cargo/config.toml", PROFILE);
         let done = cargo_homes().into_iter().fold(done, |done, (name, value)| done.set(name, &value));
-        let target = root().join("target").display().to_string();
-        let done = done.set("CARGO_TARGET_DIR", &target).set("CARGO_NET_OFFLINE", "true");
+        let done = done.set("CARGO_NET_OFFLINE", "true");
         let mut done = done.set("PATH", &path()).end();
         for (named, here) in self.places.iter().filter(|(named, _)| named != BUILD && named != LIBRARY) {
             done.stdout = done.stdout.replace(here, named);
@@ -152,6 +151,8 @@ fn cargo_homes() -> Vec<(&'static str, String)> {
         at("CARGO_HOME", ".cargo"),
         at("RUSTUP_HOME", ".rustup"),
         ("CARGO_INCREMENTAL", in_steps.to_owned()),
+        // Not the folder of the program that other tests start meanwhile: it would be replaced under them.
+        ("CARGO_TARGET_DIR", root().join("target/reader").display().to_string()),
         ("CARGO_TERM_COLOR", "never".to_owned()),
     ]
 }
