@@ -906,7 +906,7 @@ _fencepost() {
             return 0
             ;;
         fencepost__subcmd__ls)
-            opts="-d -q -v -h -V --limit --watch --delay --store --config --json --quiet --verbose --help --version"
+            opts="-a -d -q -v -h -V --all --limit --watch --delay --store --config --json --quiet --verbose --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -962,17 +962,33 @@ _fencepost() {
             return 0
             ;;
         fencepost__subcmd__once)
-            opts="-E -q -v -h -V --every --window --at-least --at-most --ttl --kill-after --records --conflict-exit-code --report --status --store --config --json --quiet --verbose --help --version"
+            opts="-E -q -v -h -V --at --cron --tz --every --window --start-within --at-least --at-most --ttl --kill-after --records --conflict-exit-code --report --status --store --config --json --quiet --verbose --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --at)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cron)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tz)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --every)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --window)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --start-within)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1300,7 +1316,7 @@ _fencepost() {
             return 0
             ;;
         fencepost__subcmd__top)
-            opts="-d -b -q -v -h -V --delay --limit --read-only --once --store --config --json --quiet --verbose --help --version"
+            opts="-a -d -b -q -v -h -V --all --delay --limit --read-only --once --store --config --json --quiet --verbose --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -18,10 +18,10 @@ _fencepost() {
 '--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE, fencepost+http\://HOST\:PORT]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '--json[Answer in JSON]' \
-'(-v --verbose)-q[Say nothing but errors]' \
-'(-v --verbose)--quiet[Say nothing but errors]' \
-'-v[Say what is done]' \
-'--verbose[Say what is done]' \
+'(-v --verbose)-q[Print errors only]' \
+'(-v --verbose)--quiet[Print errors only]' \
+'-v[Say what happens]' \
+'--verbose[Say what happens]' \
 '-h[Print help]' \
 '--help[Print help]' \
 '-V[Print version]' \
@@ -37,14 +37,14 @@ _fencepost() {
         case $line[1] in
             (run)
 _arguments "${_arguments_options[@]}" : \
-'-w+[Wait at most so long \[default\: until the lock is free\]]:D:_default' \
-'--wait=[Wait at most so long \[default\: until the lock is free\]]:D:_default' \
+'-w+[Wait for at most this time \[default\: until the lock is free\]]:D:_default' \
+'--wait=[Wait for at most this time \[default\: until the lock is free\]]:D:_default' \
 '(-s --shared)--permits=[At most P runs at once instead of one, each with a slot of its own; 1 to 256]:P:_default' \
-'--take=[Take so many of the permits, all or none \[default\: 1\]]:K:_default' \
+'--take=[Take K of the permits, all or none \[default\: 1\]]:K:_default' \
 '--ttl=[How long others wait after a crash; renewed at a third of it \[default\: 30s\]]:D:_default' \
-'--label=[Who we are, for show and for errors \[default\: host\:pid\]]:TEXT:_default' \
-'--max-hold=[Give the lock up after so long \[default\: 24h\]]:D:_default' \
-'--lock-delay=[If the lock is not released cleanly, nobody has it for so long after its lease ended \[default\: none\]]:D:_default' \
+'--label=[The name of this holder, for display and errors \[default\: host\:pid\]]:TEXT:_default' \
+'--max-hold=[Give the lock up after this time \[default\: 24h\]]:D:_default' \
+'--lock-delay=[If the lock is not released cleanly, keep it free of holders for this time after the lease \[default\: none\]]:D:_default' \
 '--on-lost=[What happens to the command when the lock is lost]:ACTION:((term\:"SIGTERM at once, SIGKILL before the lease ends"
 kill\:"SIGKILL at once"
 ignore\:"Nothing\: it runs on, unprotected"))' \
@@ -58,13 +58,13 @@ ignore\:"Nothing\: it runs on, unprotected"))' \
 '(-w --wait)--no-wait[Do not wait]' \
 '-s[Share the lock with other readers]' \
 '--shared[Share the lock with other readers]' \
-'--fail-on-deadlock[Fail as if not obtained when the wait closes a circle of runs that wait for each other]' \
-'--unfair[Take no place in line; may overtake and be overtaken]' \
+'--fail-on-deadlock[Fail as if the lock was not obtained, if this wait completes a deadlock]' \
+'--unfair[Do not wait in the queue; may overtake and be overtaken]' \
 '--json[Answer in JSON]' \
-'(-v --verbose)-q[Say nothing but errors]' \
-'(-v --verbose)--quiet[Say nothing but errors]' \
-'-v[Say what is done]' \
-'--verbose[Say what is done]' \
+'(-v --verbose)-q[Print errors only]' \
+'(-v --verbose)--quiet[Print errors only]' \
+'-v[Say what happens]' \
+'--verbose[Say what happens]' \
 '-h[Print help (see more with '\''--help'\'')]' \
 '--help[Print help (see more with '\''--help'\'')]' \
 '-V[Print version]' \
@@ -75,24 +75,28 @@ ignore\:"Nothing\: it runs on, unprotected"))' \
 ;;
 (once)
 _arguments "${_arguments_options[@]}" : \
-'--every=[Once in each such span, counted from 1970 in UTC\: 1d, 1h, 10m]:D:_default' \
-'--window=[Once for this window, such as 2026-11-15T02; the last hundred of a job are remembered]:KEY:_default' \
-'--at-least=[Nobody starts it again for so long after its start \[default\: until the window is over\]]:D:_default' \
-'--at-most=[End the command after so long; it counts as failed \[default\: 24h\]]:D:_default' \
+'--at=[Due every day at this time, such as 02\:00]:HH:MM:_default' \
+'--cron=[Due at these times\: minute, hour, day of month, month and weekday, as in a crontab; '\''0 2 * * MON-FRI'\'']:FIELDS:_default' \
+'--tz=[The time zone of --at or --cron, such as America/Los_Angeles \[default\: UTC\]]:ZONE:_default' \
+'--every=[Due once in each span of this length, counted from 1970-01-01T00\:00Z\: 10m, 1h, 1d]:D:_default' \
+'--window=[Once for this name, such as 2026-11-15T02; the last 100 names of a job are remembered]:KEY:_default' \
+'(--window)--start-within=[Skip a window that nobody started within this time after it began \[default\: run it late\]]:D:_default' \
+'--at-least=[Do not start it again within this time after its start \[default\: the rest of the window\]]:D:_default' \
+'--at-most=[End the command after this time; it counts as failed \[default\: 24h\]]:D:_default' \
 '--ttl=[How long after a crash another may run it; renewed at a third of it \[default\: 30s\]]:D:_default' \
 '--kill-after=[Time from SIGTERM to SIGKILL on loss, taken from the end of the lease \[default\: a tenth of the ttl\]]:D:_default' \
-'--records=[Where to remember what has run, for a store that keeps no records (redlock\://); all servers must name the same \[default\: the store\]]:URL:_default' \
-'-E+[Exit with this code if somebody else ran it, or runs it]:CODE:_default' \
-'--conflict-exit-code=[Exit with this code if somebody else ran it, or runs it]:CODE:_default' \
+'--records=[Where to remember what has run, if the store keeps no records (redlock\://); the same on all servers \[default\: the store\]]:URL:_default' \
+'-E+[Exit with this code if the command was not run, because the job is not due]:CODE:_default' \
+'--conflict-exit-code=[Exit with this code if the command was not run, because the job is not due]:CODE:_default' \
 '--report=[Write the outcome to this file, as JSON]:FILE:_files' \
 '--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE, fencepost+http\://HOST\:PORT]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
-'--status[Show the last run, its outcome, who runs it now, and when the next window begins]' \
+'--status[Show the last run, its outcome, who runs it now, and when it is due next]' \
 '--json[Answer in JSON]' \
-'(-v --verbose)-q[Say nothing but errors]' \
-'(-v --verbose)--quiet[Say nothing but errors]' \
-'-v[Say what is done]' \
-'--verbose[Say what is done]' \
+'(-v --verbose)-q[Print errors only]' \
+'(-v --verbose)--quiet[Print errors only]' \
+'-v[Say what happens]' \
+'--verbose[Say what happens]' \
 '-h[Print help]' \
 '--help[Print help]' \
 '-V[Print version]' \
@@ -105,7 +109,7 @@ _arguments "${_arguments_options[@]}" : \
 _arguments "${_arguments_options[@]}" : \
 '--payload=[What others see of the leader, such as its address]:TEXT:_default' \
 '--ttl=[How long nobody leads after a crash; renewed at a third of it \[default\: 30s\]]:D:_default' \
-'--label=[Who we are, for show and for errors \[default\: host\:pid\]]:TEXT:_default' \
+'--label=[The name of this holder, for display and errors \[default\: host\:pid\]]:TEXT:_default' \
 '--on-lost=[What happens to the command when the leadership is lost]:ACTION:((term\:"SIGTERM at once, SIGKILL before the lease ends"
 kill\:"SIGKILL at once"
 ignore\:"Nothing\: it runs on, unprotected"))' \
@@ -113,10 +117,10 @@ ignore\:"Nothing\: it runs on, unprotected"))' \
 '--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE, fencepost+http\://HOST\:PORT]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '--json[Answer in JSON]' \
-'(-v --verbose)-q[Say nothing but errors]' \
-'(-v --verbose)--quiet[Say nothing but errors]' \
-'-v[Say what is done]' \
-'--verbose[Say what is done]' \
+'(-v --verbose)-q[Print errors only]' \
+'(-v --verbose)--quiet[Print errors only]' \
+'-v[Say what happens]' \
+'--verbose[Say what happens]' \
 '-h[Print help (see more with '\''--help'\'')]' \
 '--help[Print help (see more with '\''--help'\'')]' \
 '-V[Print version]' \
@@ -131,10 +135,10 @@ _arguments "${_arguments_options[@]}" : \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '--watch[Print a line now and at every change, until interrupted]' \
 '--json[Answer in JSON]' \
-'(-v --verbose)-q[Say nothing but errors]' \
-'(-v --verbose)--quiet[Say nothing but errors]' \
-'-v[Say what is done]' \
-'--verbose[Say what is done]' \
+'(-v --verbose)-q[Print errors only]' \
+'(-v --verbose)--quiet[Print errors only]' \
+'-v[Say what happens]' \
+'--verbose[Say what happens]' \
 '-h[Print help]' \
 '--help[Print help]' \
 '-V[Print version]' \
@@ -144,37 +148,39 @@ _arguments "${_arguments_options[@]}" : \
 ;;
 (ls)
 _arguments "${_arguments_options[@]}" : \
-'--limit=[At most so many]:N:_default' \
-'-d+[Look again after so long; 100ms to 1h]:D:_default' \
-'--delay=[Look again after so long; 100ms to 1h]:D:_default' \
+'--limit=[List at most N locks]:N:_default' \
+'-d+[With --watch\: time between two readings; 100ms to 1h]:D:_default' \
+'--delay=[With --watch\: time between two readings; 100ms to 1h]:D:_default' \
 '--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE, fencepost+http\://HOST\:PORT]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
-'--watch[Print what is so now, then whatever changes hands or lines, until interrupted]' \
+'(--watch)-a[List free locks, too\: names that the store remembers because of their last token]' \
+'(--watch)--all[List free locks, too\: names that the store remembers because of their last token]' \
+'--watch[Print the present state, then a line for each change, until interrupted]' \
 '--json[Answer in JSON]' \
-'(-v --verbose)-q[Say nothing but errors]' \
-'(-v --verbose)--quiet[Say nothing but errors]' \
-'-v[Say what is done]' \
-'--verbose[Say what is done]' \
+'(-v --verbose)-q[Print errors only]' \
+'(-v --verbose)--quiet[Print errors only]' \
+'-v[Say what happens]' \
+'--verbose[Say what happens]' \
 '-h[Print help]' \
 '--help[Print help]' \
 '-V[Print version]' \
 '--version[Print version]' \
-'::prefix -- Only names that start so:_default' \
+'::prefix -- Only locks whose names start with this:_default' \
 && ret=0
 ;;
 (show)
 _arguments "${_arguments_options[@]}" : \
 '--permits=[Show the semaphore of this name\: its first P permits, and who waits for one]:P:_default' \
-'-d+[Look again after so long; 100ms to 1h]:D:_default' \
-'--delay=[Look again after so long; 100ms to 1h]:D:_default' \
+'-d+[With --watch\: time between two readings; 100ms to 1h]:D:_default' \
+'--delay=[With --watch\: time between two readings; 100ms to 1h]:D:_default' \
 '--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE, fencepost+http\://HOST\:PORT]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
-'--watch[Print what is so now, then whatever changes hands or lines, until interrupted]' \
+'--watch[Print the present state, then a line for each change, until interrupted]' \
 '--json[Answer in JSON]' \
-'(-v --verbose)-q[Say nothing but errors]' \
-'(-v --verbose)--quiet[Say nothing but errors]' \
-'-v[Say what is done]' \
-'--verbose[Say what is done]' \
+'(-v --verbose)-q[Print errors only]' \
+'(-v --verbose)--quiet[Print errors only]' \
+'-v[Say what happens]' \
+'--verbose[Say what happens]' \
 '-h[Print help]' \
 '--help[Print help]' \
 '-V[Print version]' \
@@ -184,39 +190,41 @@ _arguments "${_arguments_options[@]}" : \
 ;;
 (top)
 _arguments "${_arguments_options[@]}" : \
-'-d+[Read anew after so long; 100ms to 1h]:D:_default' \
-'--delay=[Read anew after so long; 100ms to 1h]:D:_default' \
-'--limit=[Read at most so many locks, in the order of their names]:N:_default' \
+'-d+[Time between two readings; 100ms to 1h]:D:_default' \
+'--delay=[Time between two readings; 100ms to 1h]:D:_default' \
+'--limit=[Read at most N locks, in name order]:N:_default' \
 '--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE, fencepost+http\://HOST\:PORT]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
-'--read-only[Neither release by force nor ask to yield, whatever is pressed]' \
-'-b[Print what is so now as plain text, and end\: for scripts]' \
-'--once[Print what is so now as plain text, and end\: for scripts]' \
+'-a[Show free locks, too; Tab changes it]' \
+'--all[Show free locks, too; Tab changes it]' \
+'--read-only[Ignore the keys that release a lock or ask for it]' \
+'-b[Print the present state as plain text, and exit\: for scripts]' \
+'--once[Print the present state as plain text, and exit\: for scripts]' \
 '--json[Answer in JSON]' \
-'(-v --verbose)-q[Say nothing but errors]' \
-'(-v --verbose)--quiet[Say nothing but errors]' \
-'-v[Say what is done]' \
-'--verbose[Say what is done]' \
+'(-v --verbose)-q[Print errors only]' \
+'(-v --verbose)--quiet[Print errors only]' \
+'-v[Say what happens]' \
+'--verbose[Say what happens]' \
 '-h[Print help]' \
 '--help[Print help]' \
 '-V[Print version]' \
 '--version[Print version]' \
-'::prefix -- Only names that start so; others are not read:_default' \
+'::prefix -- Only locks whose names start with this; others are not read:_default' \
 && ret=0
 ;;
 (release)
 _arguments "${_arguments_options[@]}" : \
-'(--force)--note=[What to tell them]:TEXT:_default' \
+'(--force)--note=[With --ask\: a note to the holder]:TEXT:_default' \
 '--reason=[Why, for the logs]:TEXT:_default' \
 '--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE, fencepost+http\://HOST\:PORT]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
-'(--ask)--force[Yes, take it away from whoever has it]' \
-'--ask[Ask whoever has it to let go; they hear of it with their next renewal, and decide]' \
+'(--ask)--force[Take the lock away from its holder]' \
+'--ask[Ask the holder to release it; the holder is told with its next renewal, and decides]' \
 '--json[Answer in JSON]' \
-'(-v --verbose)-q[Say nothing but errors]' \
-'(-v --verbose)--quiet[Say nothing but errors]' \
-'-v[Say what is done]' \
-'--verbose[Say what is done]' \
+'(-v --verbose)-q[Print errors only]' \
+'(-v --verbose)--quiet[Print errors only]' \
+'-v[Say what happens]' \
+'--verbose[Say what happens]' \
 '-h[Print help]' \
 '--help[Print help]' \
 '-V[Print version]' \
@@ -229,10 +237,10 @@ _arguments "${_arguments_options[@]}" : \
 '--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE, fencepost+http\://HOST\:PORT]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '--json[Answer in JSON]' \
-'(-v --verbose)-q[Say nothing but errors]' \
-'(-v --verbose)--quiet[Say nothing but errors]' \
-'-v[Say what is done]' \
-'--verbose[Say what is done]' \
+'(-v --verbose)-q[Print errors only]' \
+'(-v --verbose)--quiet[Print errors only]' \
+'-v[Say what happens]' \
+'--verbose[Say what happens]' \
 '-h[Print help]' \
 '--help[Print help]' \
 '-V[Print version]' \
@@ -246,10 +254,10 @@ _arguments "${_arguments_options[@]}" : \
 '--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE, fencepost+http\://HOST\:PORT]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '--json[Answer in JSON]' \
-'(-v --verbose)-q[Say nothing but errors]' \
-'(-v --verbose)--quiet[Say nothing but errors]' \
-'-v[Say what is done]' \
-'--verbose[Say what is done]' \
+'(-v --verbose)-q[Print errors only]' \
+'(-v --verbose)--quiet[Print errors only]' \
+'-v[Say what happens]' \
+'--verbose[Say what happens]' \
 '-h[Print help]' \
 '--help[Print help]' \
 '-V[Print version]' \
@@ -261,10 +269,10 @@ _arguments "${_arguments_options[@]}" : \
 '--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE, fencepost+http\://HOST\:PORT]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '--json[Answer in JSON]' \
-'(-v --verbose)-q[Say nothing but errors]' \
-'(-v --verbose)--quiet[Say nothing but errors]' \
-'-v[Say what is done]' \
-'--verbose[Say what is done]' \
+'(-v --verbose)-q[Print errors only]' \
+'(-v --verbose)--quiet[Print errors only]' \
+'-v[Say what happens]' \
+'--verbose[Say what happens]' \
 '-h[Print help]' \
 '--help[Print help]' \
 '-V[Print version]' \
@@ -274,17 +282,17 @@ _arguments "${_arguments_options[@]}" : \
 (bench)
 _arguments "${_arguments_options[@]}" : \
 '--vs=[Measure a second store in the same rounds, and say how --store compares with it]:URL:_default' \
-'--for=[Measure for so long in all; 1s to 1h]:D:_default' \
-'--clients=[So many clients at once where several are measured; 1 to 256]:N:_default' \
-'--ttl=[The ttl of every lock; the store waits so long if a client dies \[default\: 30s\]]:D:_default' \
+'--for=[How long to measure in all; 1s to 1h]:D:_default' \
+'--clients=[Number of clients where several are measured; 1 to 256]:N:_default' \
+'--ttl=[The ttl of every lock; its lock is free after this time if a client dies \[default\: 30s\]]:D:_default' \
 '--html=[Write a page with pictures to this file]:FILE:_files' \
 '--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE, fencepost+http\://HOST\:PORT]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '--json[Answer in JSON]' \
-'(-v --verbose)-q[Say nothing but errors]' \
-'(-v --verbose)--quiet[Say nothing but errors]' \
-'-v[Say what is done]' \
-'--verbose[Say what is done]' \
+'(-v --verbose)-q[Print errors only]' \
+'(-v --verbose)--quiet[Print errors only]' \
+'-v[Say what happens]' \
+'--verbose[Say what happens]' \
 '-h[Print help]' \
 '--help[Print help]' \
 '-V[Print version]' \
@@ -315,10 +323,10 @@ stays-after-release\:"Says that it has released, and renews on (C11)"))' \
 '--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE, fencepost+http\://HOST\:PORT]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '--json[Answer in JSON]' \
-'(-v --verbose)-q[Say nothing but errors]' \
-'(-v --verbose)--quiet[Say nothing but errors]' \
-'-v[Say what is done]' \
-'--verbose[Say what is done]' \
+'(-v --verbose)-q[Print errors only]' \
+'(-v --verbose)--quiet[Print errors only]' \
+'-v[Say what happens]' \
+'--verbose[Say what happens]' \
 '-h[Print help (see more with '\''--help'\'')]' \
 '--help[Print help (see more with '\''--help'\'')]' \
 '-V[Print version]' \
@@ -328,11 +336,11 @@ stays-after-release\:"Says that it has released, and renews on (C11)"))' \
 (serve)
 _arguments "${_arguments_options[@]}" : \
 '--listen=[Where to listen]:ADDR:_default' \
-'--auth-file=[Who may do what\: keys and certificates, as \`fencepost key\` prints them; read again when it changes]:FILE:_files' \
+'--auth-file=[The keys and certificates of clients, with their rights, as \`fencepost key\` prints them; read again when it changes]:FILE:_files' \
 '--tls-cert=[The certificate to show (PEM); read again when it changes]:FILE:_files' \
 '--tls-key=[Its private key (PEM)]:FILE:_files' \
-'--client-ca=[Who signs certificates of clients (PEM)]:FILE:_files' \
-'--audit-log=[Append who did what to this file, one JSON line each]:FILE:_files' \
+'--client-ca=[The authority that signs certificates of clients (PEM)]:FILE:_files' \
+'--audit-log=[Append each action and its caller to this file, as one JSON line]:FILE:_files' \
 '--otlp=[Send traces to this collector\: OTLP over HTTP, such as http\://127.0.0.1\:4318]:URL:_default' \
 '--log=[The form of the log on standard error]:FORM:((text\:"For people"
 json\:"One object per line"))' \
@@ -346,10 +354,10 @@ json\:"One object per line"))' \
 '--trace-names[Put the names of locks into traces]' \
 '--openapi[Print the interface as OpenAPI 3.1, and end]' \
 '--json[Answer in JSON]' \
-'(-v --verbose)-q[Say nothing but errors]' \
-'(-v --verbose)--quiet[Say nothing but errors]' \
-'-v[Say what is done]' \
-'--verbose[Say what is done]' \
+'(-v --verbose)-q[Print errors only]' \
+'(-v --verbose)--quiet[Print errors only]' \
+'-v[Say what happens]' \
+'--verbose[Say what happens]' \
 '-h[Print help (see more with '\''--help'\'')]' \
 '--help[Print help (see more with '\''--help'\'')]' \
 '-V[Print version]' \
@@ -358,19 +366,19 @@ json\:"One object per line"))' \
 ;;
 (key)
 _arguments "${_arguments_options[@]}" : \
-'*--allow=[A right\: acquire, observe or admin, on all names that start so; * is for every name]:VERB:PREFIX:_default' \
+'*--allow=[A right\: acquire, observe or admin, on all names with a prefix; * is every name]:VERB:PREFIX:_default' \
 '--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE, fencepost+http\://HOST\:PORT]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '--json[Answer in JSON]' \
-'(-v --verbose)-q[Say nothing but errors]' \
-'(-v --verbose)--quiet[Say nothing but errors]' \
-'-v[Say what is done]' \
-'--verbose[Say what is done]' \
+'(-v --verbose)-q[Print errors only]' \
+'(-v --verbose)--quiet[Print errors only]' \
+'-v[Say what happens]' \
+'--verbose[Say what happens]' \
 '-h[Print help]' \
 '--help[Print help]' \
 '-V[Print version]' \
 '--version[Print version]' \
-':name -- What logs call whoever has it; several keys may have the same name:_default' \
+':name -- The name of the client in logs; several keys may have the same name:_default' \
 && ret=0
 ;;
 (audit)
@@ -378,10 +386,10 @@ _arguments "${_arguments_options[@]}" : \
 '--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE, fencepost+http\://HOST\:PORT]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '--json[Answer in JSON]' \
-'(-v --verbose)-q[Say nothing but errors]' \
-'(-v --verbose)--quiet[Say nothing but errors]' \
-'-v[Say what is done]' \
-'--verbose[Say what is done]' \
+'(-v --verbose)-q[Print errors only]' \
+'(-v --verbose)--quiet[Print errors only]' \
+'-v[Say what happens]' \
+'--verbose[Say what happens]' \
 '-h[Print help]' \
 '--help[Print help]' \
 '-V[Print version]' \
@@ -403,10 +411,10 @@ _arguments "${_arguments_options[@]}" : \
 '--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE, fencepost+http\://HOST\:PORT]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '--json[Answer in JSON]' \
-'(-v --verbose)-q[Say nothing but errors]' \
-'(-v --verbose)--quiet[Say nothing but errors]' \
-'-v[Say what is done]' \
-'--verbose[Say what is done]' \
+'(-v --verbose)-q[Print errors only]' \
+'(-v --verbose)--quiet[Print errors only]' \
+'-v[Say what happens]' \
+'--verbose[Say what happens]' \
 '-h[Print help]' \
 '--help[Print help]' \
 '-V[Print version]' \
@@ -447,10 +455,10 @@ _arguments "${_arguments_options[@]}" : \
 '--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE, fencepost+http\://HOST\:PORT]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '--json[Answer in JSON]' \
-'(-v --verbose)-q[Say nothing but errors]' \
-'(-v --verbose)--quiet[Say nothing but errors]' \
-'-v[Say what is done]' \
-'--verbose[Say what is done]' \
+'(-v --verbose)-q[Print errors only]' \
+'(-v --verbose)--quiet[Print errors only]' \
+'-v[Say what happens]' \
+'--verbose[Say what happens]' \
 '-h[Print help]' \
 '--help[Print help]' \
 '-V[Print version]' \
@@ -462,10 +470,10 @@ _arguments "${_arguments_options[@]}" : \
 '--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE, fencepost+http\://HOST\:PORT]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '--json[Answer in JSON]' \
-'(-v --verbose)-q[Say nothing but errors]' \
-'(-v --verbose)--quiet[Say nothing but errors]' \
-'-v[Say what is done]' \
-'--verbose[Say what is done]' \
+'(-v --verbose)-q[Print errors only]' \
+'(-v --verbose)--quiet[Print errors only]' \
+'-v[Say what happens]' \
+'--verbose[Say what happens]' \
 '-h[Print help]' \
 '--help[Print help]' \
 '-V[Print version]' \
@@ -479,12 +487,12 @@ _arguments "${_arguments_options[@]}" : \
 '*--gone=[This server of --from is off for good and need not be told; may be given several times]:HOST:PORT:_default' \
 '--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE, fencepost+http\://HOST\:PORT]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
-'--force[Do not wait until nobody uses a URL that is left\: whoever does loses its locks]' \
+'--force[Do not wait for clients that still use an old URL\: they lose their locks]' \
 '--json[Answer in JSON]' \
-'(-v --verbose)-q[Say nothing but errors]' \
-'(-v --verbose)--quiet[Say nothing but errors]' \
-'-v[Say what is done]' \
-'--verbose[Say what is done]' \
+'(-v --verbose)-q[Print errors only]' \
+'(-v --verbose)--quiet[Print errors only]' \
+'-v[Say what happens]' \
+'--verbose[Say what happens]' \
 '-h[Print help]' \
 '--help[Print help]' \
 '-V[Print version]' \
@@ -500,10 +508,10 @@ _arguments "${_arguments_options[@]}" : \
 '--fence[The table of the check at the resource instead of those of the store]' \
 '(--fence)--stock[The tables of a stock in your own database instead of those of the store]' \
 '--json[Answer in JSON]' \
-'(-v --verbose)-q[Say nothing but errors]' \
-'(-v --verbose)--quiet[Say nothing but errors]' \
-'-v[Say what is done]' \
-'--verbose[Say what is done]' \
+'(-v --verbose)-q[Print errors only]' \
+'(-v --verbose)--quiet[Print errors only]' \
+'-v[Say what happens]' \
+'--verbose[Say what happens]' \
 '-h[Print help]' \
 '--help[Print help]' \
 '-V[Print version]' \
@@ -516,10 +524,10 @@ _arguments "${_arguments_options[@]}" : \
 '--store=[Where locks live\: sqlite\:PATH, redis\://HOST\:PORT, redlock\://A,B,C, redis+sentinel\://A,B,C/MASTER_NAME, redis+cluster\://A,B,C, etcd\://A,B,C, zk\://A,B,C/NODE, postgres\://USER@HOST/DATABASE, mysql\://USER@HOST/DATABASE, fencepost+http\://HOST\:PORT]:URL:_default' \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '--json[Answer in JSON]' \
-'(-v --verbose)-q[Say nothing but errors]' \
-'(-v --verbose)--quiet[Say nothing but errors]' \
-'-v[Say what is done]' \
-'--verbose[Say what is done]' \
+'(-v --verbose)-q[Print errors only]' \
+'(-v --verbose)--quiet[Print errors only]' \
+'-v[Say what happens]' \
+'--verbose[Say what happens]' \
 '-h[Print help]' \
 '--help[Print help]' \
 '-V[Print version]' \
@@ -533,10 +541,10 @@ _arguments "${_arguments_options[@]}" : \
 '--config=[Read this file instead of searching fencepost.toml]:FILE:_files' \
 '()--markdown[Print all of them as one page of Markdown instead]' \
 '--json[Answer in JSON]' \
-'(-v --verbose)-q[Say nothing but errors]' \
-'(-v --verbose)--quiet[Say nothing but errors]' \
-'-v[Say what is done]' \
-'--verbose[Say what is done]' \
+'(-v --verbose)-q[Print errors only]' \
+'(-v --verbose)--quiet[Print errors only]' \
+'-v[Say what happens]' \
+'--verbose[Say what happens]' \
 '-h[Print help]' \
 '--help[Print help]' \
 '-V[Print version]' \
@@ -681,21 +689,21 @@ _fencepost_commands() {
 'elect:Run a command only while leading; campaign again when the leadership is lost' \
 'leader:Show who leads' \
 'ls:List locks' \
-'show:Show who has a lock and who is in line' \
-'top:Watch locks, lines and nodes live, with keys as in htop' \
-'release:End somebody'\''s hold by force, or ask for it' \
-'check:Is this token the newest granted?' \
-'deadlocks:Show who waits for whom in a circle, with holders, waiters and ages' \
-'doctor:Look at a deployment\: what can go wrong there, with evidence and cure' \
-'bench:Measure how fast locks are on a store, alone and in line, and how it compares with another' \
-'verify:Try a deployment\: many clients, faults, and a checker of what they saw' \
+'show:Show who holds a lock and who waits for it' \
+'top:Watch locks, queues and nodes live, with keys as in htop' \
+'release:Release a lock by force, or ask its holder to release it' \
+'check:Check whether a token is the newest' \
+'deadlocks:Show deadlocks\: holders that wait for each other' \
+'doctor:Check a deployment\: what can go wrong, with evidence and cure' \
+'bench:Measure how fast locks are on a store, and compare it with another' \
+'verify:Try a deployment with many clients, faults, and a checker of what they saw' \
 'serve:Serve locks by HTTP, to programs in any language, with a dashboard at /' \
 'key:Make a key for clients of the service, and its entry for \`serve --auth-file\`' \
-'audit:Look at the audit log of a service' \
+'audit:Check the audit log of a service' \
 'config:Show each setting and where it comes from' \
-'init:Make a new store ready; of a Redlock cluster all nodes must be up, and none may hold a lock' \
-'reconfigure:Put other servers in the place of those of a Redlock cluster, while its clients go on' \
-'schema:Print the statements that create tables, for databases where \`init\` may not' \
+'init:Prepare a new store; the nodes of a Redlock cluster must be up and hold no locks' \
+'reconfigure:Replace the servers of a Redlock cluster while its clients continue' \
+'schema:Print the statements that create tables, for databases where \`init\` has no right to' \
 'completions:Print completions for a shell' \
 'man:Write the manual pages into a directory, or print them as one page' \
 'help:Print this message or the help of the given subcommand(s)' \
@@ -776,21 +784,21 @@ _fencepost__subcmd__help_commands() {
 'elect:Run a command only while leading; campaign again when the leadership is lost' \
 'leader:Show who leads' \
 'ls:List locks' \
-'show:Show who has a lock and who is in line' \
-'top:Watch locks, lines and nodes live, with keys as in htop' \
-'release:End somebody'\''s hold by force, or ask for it' \
-'check:Is this token the newest granted?' \
-'deadlocks:Show who waits for whom in a circle, with holders, waiters and ages' \
-'doctor:Look at a deployment\: what can go wrong there, with evidence and cure' \
-'bench:Measure how fast locks are on a store, alone and in line, and how it compares with another' \
-'verify:Try a deployment\: many clients, faults, and a checker of what they saw' \
+'show:Show who holds a lock and who waits for it' \
+'top:Watch locks, queues and nodes live, with keys as in htop' \
+'release:Release a lock by force, or ask its holder to release it' \
+'check:Check whether a token is the newest' \
+'deadlocks:Show deadlocks\: holders that wait for each other' \
+'doctor:Check a deployment\: what can go wrong, with evidence and cure' \
+'bench:Measure how fast locks are on a store, and compare it with another' \
+'verify:Try a deployment with many clients, faults, and a checker of what they saw' \
 'serve:Serve locks by HTTP, to programs in any language, with a dashboard at /' \
 'key:Make a key for clients of the service, and its entry for \`serve --auth-file\`' \
-'audit:Look at the audit log of a service' \
+'audit:Check the audit log of a service' \
 'config:Show each setting and where it comes from' \
-'init:Make a new store ready; of a Redlock cluster all nodes must be up, and none may hold a lock' \
-'reconfigure:Put other servers in the place of those of a Redlock cluster, while its clients go on' \
-'schema:Print the statements that create tables, for databases where \`init\` may not' \
+'init:Prepare a new store; the nodes of a Redlock cluster must be up and hold no locks' \
+'reconfigure:Replace the servers of a Redlock cluster while its clients continue' \
+'schema:Print the statements that create tables, for databases where \`init\` has no right to' \
 'completions:Print completions for a shell' \
 'man:Write the manual pages into a directory, or print them as one page' \
 'help:Print this message or the help of the given subcommand(s)' \

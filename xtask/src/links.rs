@@ -49,7 +49,7 @@ impl Links {
 }
 
 /// The page without its blocks of code: nothing is a link or a heading there.
-fn prose(text: &str) -> String {
+pub(crate) fn prose(text: &str) -> String {
     let mut fence: Option<&str> = None;
     let mut kept = String::new();
     for line in text.lines() {

@@ -4,6 +4,7 @@ mod clients;
 mod generate;
 mod links;
 mod programs;
+mod prose;
 mod prove;
 mod servers;
 mod setup;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::links::Links;
-use crate::shell;
+use crate::{prose, shell};
 
 /// Words for which we have a better one, in public names.
 const BANNED: [(&str, &str); 5] = [
@@ -29,7 +29,9 @@ pub(crate) fn check() -> Result<(), String> {
             banned(path, &text, &mut findings);
         }
         if has_ending(path, &["md"]) {
-            findings.extend(links.findings(path, &text).iter().map(|finding| format!("{}: {finding}", shown(path))));
+            let of_prose = prose::findings(path.strip_prefix(shell::root()).unwrap_or(path), &text);
+            let found = links.findings(path, &text).into_iter().chain(of_prose);
+            findings.extend(found.map(|finding| format!("{}: {finding}", shown(path))));
         }
     }
     back_ends(&mut findings);

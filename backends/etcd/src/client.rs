@@ -294,7 +294,7 @@ impl Client {
     /// Says who we are; what shows it is good for some minutes.
     pub(crate) async fn introduce(&self, turn: usize, limit: Instant) -> Result<(), Failure> {
         let Some((name, password)) = self.settings.user.clone() else {
-            let what = format!("{} wants to know who we are", self.label());
+            let what = format!("{} requires a user and a password", self.label());
             return Err(Failure::new(StoreErrorKind::Denied, what, "write USER:PASSWORD@ before the servers"));
         };
         *self.ticket.lock().unwrap_or_else(PoisonError::into_inner) = None;

@@ -171,7 +171,7 @@ async fn judge_cluster(client: &Client, seen: &[Seen], named: usize, report: &mu
             }
             _ if voters.is_multiple_of(2) => {
                 let evidence =
-                    format!("{voters} members bear the loss of {}, as {} would", (voters - 1) / 2, voters - 1);
+                    format!("{voters} members survive the loss of {}, as {} would", (voters - 1) / 2, voters - 1);
                 report.find(Severity::Warning, "even", &first.place, evidence, "run an odd number of members");
             }
             _ => {}
@@ -192,7 +192,7 @@ fn judge_access(servers: &[String], has_user: bool, tls: bool, label: &str, repo
     }
     if !has_user && !tls {
         let severity = if here { Severity::Notice } else { Severity::Warning };
-        let evidence = "it is used without user and certificate: whoever reaches it may end any lock";
+        let evidence = "it is used without user and certificate: any client that reaches it can end any lock";
         report.find(severity, "no-auth", label, evidence, "`etcdctl auth enable`, or certificates of clients");
     }
 }

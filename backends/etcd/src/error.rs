@@ -67,9 +67,11 @@ fn sense(code: Code, said: &str) -> (StoreErrorKind, &'static str, Sense) {
             (StoreErrorKind::Unexpected, "it was granted before", Sense::LeaseThere)
         }
         Code::Unauthenticated => (StoreErrorKind::Denied, "check user and password in the URL", Sense::Introduce),
-        Code::InvalidArgument if said.contains("auth: revision") || said.contains("user name is empty") => {
-            (StoreErrorKind::Denied, "this cluster wants to know who we are: USER:PASSWORD@", Sense::Introduce)
-        }
+        Code::InvalidArgument if said.contains("auth: revision") || said.contains("user name is empty") => (
+            StoreErrorKind::Denied,
+            "this cluster requires a user: write USER:PASSWORD@ before the servers",
+            Sense::Introduce,
+        ),
         Code::InvalidArgument if said.contains("authentication failed") => {
             refused(StoreErrorKind::Denied, "check user and password in the URL")
         }

@@ -282,10 +282,10 @@ async fn alone(link: &mut Conn, text: &str, values: Vec<Value>) -> Result<bool, 
 }
 
 fn page(rows: impl Iterator<Item = Row>, want: &Want) -> Result<Page, Failure> {
-    let rows = rows.map(|found| parts(&found).ok_or("a row is not as we wrote it"));
+    let rows = rows.map(|found| parts(&found).ok_or("a row has an unexpected value"));
     let rows = rows.collect::<Result<Vec<_>, _>>().map(|rows| rows.concat()).map_err(str::to_owned);
     let page = rows.and_then(|rows| Page::of(rows, want));
-    page.map_err(|what| Failure::new(StoreErrorKind::Unexpected, what, "somebody else writes to these tables"))
+    page.map_err(|what| Failure::new(StoreErrorKind::Unexpected, what, "another program writes to these tables"))
 }
 
 /// The row of a lock is about itself and about its grant.

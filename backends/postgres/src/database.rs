@@ -179,7 +179,7 @@ impl Postgres {
 const SEAT: usize = 3;
 
 fn spoilt(what: String) -> Failure {
-    Failure::new(StoreErrorKind::Unexpected, what, "somebody else writes to these tables")
+    Failure::new(StoreErrorKind::Unexpected, what, "another program writes to these tables")
 }
 
 impl Database for Postgres {

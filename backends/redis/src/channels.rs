@@ -121,7 +121,7 @@ impl Link {
         let Subscription { channel, begins } = subscription;
         match outcome {
             Ok(Value::Error(why)) if *begins => {
-                tracing::warn!(node = %self.label, channel, why, "cannot hear of releases there: looks once a second");
+                tracing::warn!(node = %self.label, channel, why, "no messages about releases arrive from there: waiters look once a second");
                 // What is not allowed will not be a second later; what was sent to the wrong node will.
                 if !why.starts_with("NOPERM") {
                     self.leave(channel);

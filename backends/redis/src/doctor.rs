@@ -184,7 +184,7 @@ fn judge_set(config: &Config, servers: &[Node], seen: &[Server], report: &mut Re
     let counts = if config.sets.is_empty() { vec![servers.len()] } else { config.sets.iter().map(Vec::len).collect() };
     for count in counts {
         if count.is_multiple_of(2) {
-            let evidence = format!("{count} servers bear the loss of {}, as {} would", (count - 1) / 2, count - 1);
+            let evidence = format!("{count} servers survive the loss of {}, as {} would", (count - 1) / 2, count - 1);
             let cure = "name an odd number: 3 or 5";
             report.find(Severity::Warning, "even", "all servers", evidence, cure);
         }

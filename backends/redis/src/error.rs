@@ -33,7 +33,7 @@ pub(crate) fn trouble(text: &str) -> Trouble {
         (_, "DEAF") => format!("it is held by Redisson {}, which cannot be asked: force it, or wait", &text[5..]),
         (_, "MOVED" | "CROSSSLOT") => "it is a node of a cluster: such a URL is redis+cluster://HOST:PORT".to_owned(),
         (StoreErrorKind::Misconfigured, _) => IS_REPLICA.to_owned(),
-        (StoreErrorKind::Denied, "NOAUTH") => format!("it wants a password: {PASSWORD_CURE}"),
+        (StoreErrorKind::Denied, "NOAUTH") => format!("it requires a password: {PASSWORD_CURE}"),
         (StoreErrorKind::Denied, "WRONGPASS") => format!("it does not know this user and password: {PASSWORD_CURE}"),
         (StoreErrorKind::Denied, _) => format!("{text}: {RIGHTS_CURE}"),
         _ => text.to_owned(),

@@ -301,7 +301,7 @@ impl Plan {
         }
         let labels: Vec<&str> = voters().map(|member| member.label.as_str()).collect();
         let message = format!(
-            "the servers of --to are a set of their own already, on {}: whoever uses it is not kept from what clients of \
+            "the servers of --to are a set of their own already, on {}: a client that uses it is not excluded from what clients of \
              --from hold. End those clients, `redis-cli del {}` on each of these servers, and run this again",
             labels.join(", "),
             keys(new)

@@ -158,7 +158,7 @@ impl Settings {
             "key_file" => self.tls.key_file = Some(value),
             "server_name" => self.tls.server_name = Some(value),
             "insecure" => {
-                let cure = "true, to believe whoever answers, or false";
+                let cure = "true, to accept any server, or false";
                 self.tls.insecure = value.parse().map_err(|_| Invalid::new("insecure", shown(&value), cure))?;
             }
             _ => {

@@ -380,7 +380,7 @@ fn acquired(parts: &[Value]) -> Option<Read> {
             Some(Read::Clock(Answer::Stale { last: FencingToken::from_number(token(1)?), clock }, clock))
         }
         3 => {
-            let message = "so many wait for this lock already that one more has no place; try again later";
+            let message = "the queue of this lock is full; try again later";
             Some(Read::Trouble(Trouble::new(StoreErrorKind::Unsupported, message)))
         }
         _ => None,

@@ -85,7 +85,7 @@ fn judge_servers(servers: &[String], ttl: Duration, report: &mut Report) {
             }
             "read-only" => {
                 let evidence = "it is cut off from the others, and only reads";
-                report.find(Severity::Error, "read-only", place, evidence, "mend the network between the servers");
+                report.find(Severity::Error, "read-only", place, evidence, "repair the network between the servers");
             }
             "observer" => {
                 let evidence = "it is an observer: it passes requests on, and has no vote";
@@ -97,7 +97,7 @@ fn judge_servers(servers: &[String], ttl: Duration, report: &mut Report) {
     let voting = modes.iter().filter(|(_, mode)| ["leader", "follower"].contains(&mode.as_str())).count();
     if servers.len() > 1 && servers.len().is_multiple_of(2) && voting == servers.len() {
         let count = servers.len();
-        let evidence = format!("{count} servers bear the loss of {}, as {} would", (count - 1) / 2, count - 1);
+        let evidence = format!("{count} servers survive the loss of {}, as {} would", (count - 1) / 2, count - 1);
         report.find(Severity::Warning, "even", "all servers", evidence, "run an odd number of servers");
     }
 }

@@ -6,12 +6,14 @@ mod reconfigure;
 #[cfg(feature = "serve")]
 mod serve;
 mod top;
+mod typed;
 mod under;
 #[cfg(feature = "verify")]
 mod verify;
 
 use std::path::PathBuf;
 
+use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::exit_code::{ExitCode, TABLE};
@@ -24,6 +26,7 @@ pub(crate) use reconfigure::Reconfigure;
 #[cfg(feature = "serve")]
 pub(crate) use serve::{Audit, AuditCheck, Key, LogForm, Serve};
 pub(crate) use top::{Top, Watch};
+pub(crate) use typed::Typed;
 pub(crate) use under::{Elect, OnLost, Once, Run};
 #[cfg(feature = "verify")]
 pub(crate) use verify::{Bug, Fault, Verify};
@@ -32,21 +35,23 @@ pub(crate) use verify::{Bug, Fault, Verify};
 const WORD_CHARS_MAX: usize = 80;
 
 const CONFIGURATION: &str = "\
-Configuration, the first that speaks wins:
-  flags; FENCEPOST_STORE, FENCEPOST_RECORDS, FENCEPOST_LABEL, FENCEPOST_TTL; ./fencepost.toml;
-  $XDG_CONFIG_HOME/fencepost/fencepost.toml; /etc/fencepost/fencepost.toml; the default, store sqlite:.
-  FENCEPOST_CONFIG or --config names one file to read instead of the three.
-  A file has the keys store, records, label and ttl.";
+Each setting is taken from the first of these that has it:
+  flags         --store, --ttl, --label, --records
+  environment   FENCEPOST_STORE, FENCEPOST_TTL, FENCEPOST_LABEL, FENCEPOST_RECORDS
+  files         ./fencepost.toml, $XDG_CONFIG_HOME/fencepost/fencepost.toml, /etc/fencepost/fencepost.toml
+  default       store sqlite:, ttl 30s
+
+A file has the keys store, ttl, label and records. --config or FENCEPOST_CONFIG names one file to read instead.";
 
 const DOCTOR: &str = "\
-Each finding is an error (locks do not hold, or cannot be taken), a warning (it will hurt one day) or a notice. Exits with 1
-if there is an error. It takes and releases a lock of a random name, and changes nothing else that a client would not
-change by connecting.";
+Each finding is an error (locks do not hold, or cannot be taken), a warning (locks may fail one day) or a notice. The exit
+code is 1 if there is an error. The doctor takes and releases one lock with a random name, and changes nothing else that a
+client would not change by connecting.";
 
 /// Distributed locks with a fencing token on every lock.
 #[derive(Parser, Debug)]
 #[command(name = "fencepost", version, propagate_version = true, subcommand_required = true)]
-#[command(after_help = [CONFIGURATION, "\n\n", TABLE].concat(), arg_required_else_help = false, max_term_width = 120)]
+#[command(after_help = [CONFIGURATION, "\n\n", TABLE].concat(), arg_required_else_help = true, max_term_width = 120)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) global: Global,
@@ -69,12 +74,14 @@ pub(crate) struct Global {
     /// Answer in JSON
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Say nothing but errors
+    /// Print errors only
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
-    /// Say what is done
+    /// Say what happens
     #[arg(short, long, global = true)]
     pub(crate) verbose: bool,
+    #[arg(skip)]
+    pub(crate) typed: Typed,
 }
 
 #[derive(Subcommand, Debug)]
@@ -89,22 +96,22 @@ pub(crate) enum Command {
     Leader(Leader),
     /// List locks
     Ls(Ls),
-    /// Show who has a lock and who is in line
+    /// Show who holds a lock and who waits for it
     Show(Show),
-    /// Watch locks, lines and nodes live, with keys as in htop
+    /// Watch locks, queues and nodes live, with keys as in htop
     Top(Top),
-    /// End somebody's hold by force, or ask for it
+    /// Release a lock by force, or ask its holder to release it
     Release(Release),
-    /// Is this token the newest granted?
+    /// Check whether a token is the newest
     Check(Check),
-    /// Show who waits for whom in a circle, with holders, waiters and ages
+    /// Show deadlocks: holders that wait for each other
     Deadlocks,
-    /// Look at a deployment: what can go wrong there, with evidence and cure
+    /// Check a deployment: what can go wrong, with evidence and cure
     #[command(after_help = DOCTOR)]
     Doctor,
-    /// Measure how fast locks are on a store, alone and in line, and how it compares with another
+    /// Measure how fast locks are on a store, and compare it with another
     Bench(Bench),
-    /// Try a deployment: many clients, faults, and a checker of what they saw
+    /// Try a deployment with many clients, faults, and a checker of what they saw
     #[cfg(feature = "verify")]
     Verify(Verify),
     /// Serve locks by HTTP, to programs in any language, with a dashboard at /
@@ -113,18 +120,18 @@ pub(crate) enum Command {
     /// Make a key for clients of the service, and its entry for `serve --auth-file`
     #[cfg(feature = "serve")]
     Key(Key),
-    /// Look at the audit log of a service
+    /// Check the audit log of a service
     #[cfg(feature = "serve")]
     #[command(subcommand)]
     Audit(Audit),
     /// Show each setting and where it comes from
     Config,
-    /// Make a new store ready; of a Redlock cluster all nodes must be up, and none may hold a lock
+    /// Prepare a new store; the nodes of a Redlock cluster must be up and hold no locks
     Init,
-    /// Put other servers in the place of those of a Redlock cluster, while its clients go on
+    /// Replace the servers of a Redlock cluster while its clients continue
     #[cfg(feature = "redis")]
     Reconfigure(Reconfigure),
-    /// Print the statements that create tables, for databases where `init` may not
+    /// Print the statements that create tables, for databases where `init` has no right to
     Schema(Schema),
     /// Print completions for a shell
     Completions(Completions),
@@ -143,10 +150,13 @@ pub(crate) struct Leader {
 
 #[derive(Args, Debug)]
 pub(crate) struct Ls {
-    /// Only names that start so
+    /// Only locks whose names start with this
     #[arg(default_value = "", hide_default_value = true)]
     pub(crate) prefix: String,
-    /// At most so many
+    /// List free locks, too: names that the store remembers because of their last token
+    #[arg(short, long, conflicts_with = "watch")]
+    pub(crate) all: bool,
+    /// List at most N locks
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<usize>,
     #[command(flatten)]
@@ -168,13 +178,13 @@ pub(crate) struct Show {
 pub(crate) struct Release {
     /// The lock
     pub(crate) name: String,
-    /// Yes, take it away from whoever has it
+    /// Take the lock away from its holder
     #[arg(long, conflicts_with = "ask")]
     pub(crate) force: bool,
-    /// Ask whoever has it to let go; they hear of it with their next renewal, and decide
+    /// Ask the holder to release it; the holder is told with its next renewal, and decides
     #[arg(long)]
     pub(crate) ask: bool,
-    /// What to tell them
+    /// With --ask: a note to the holder
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true, conflicts_with = "force")]
     pub(crate) note: String,
     /// Why, for the logs
@@ -237,11 +247,22 @@ impl Arguments {
         // Not in the grammar: manual pages would be new with every commit.
         let mut grammar = grammar().long_version(&*version::long().leak());
         let read = grammar.try_get_matches_from_mut(std::env::args_os());
-        match read.and_then(|mut found| Self::from_arg_matches_mut(&mut found)) {
+        let read = read.and_then(|mut found| {
+            let typed = Typed::of(&grammar, &found);
+            let mut arguments = Self::from_arg_matches_mut(&mut found)?;
+            arguments.global.typed = typed;
+            Ok(arguments)
+        });
+        match read {
             Ok(arguments) => Ok(Some(arguments)),
             Err(error) if !error.use_stderr() => {
                 error.print()?;
                 Ok(None)
+            }
+            // Nothing was asked for: the help is the answer, and scripts still see a failure.
+            Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+                error.print()?;
+                Err(Failure::silent(ExitCode::USAGE))
             }
             Err(error) => Err(Failure::new(ExitCode::USAGE, one_line(&error))),
         }

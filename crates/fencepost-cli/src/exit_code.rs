@@ -53,13 +53,13 @@ impl From<ExitCode> for std::process::ExitCode {
 /// For `--help` and the manual.
 pub(crate) const TABLE: &str = "\
 Exit codes:
-  0     done; once: somebody else did it (-E changes this code)
-  1     check: the token is stale; deadlocks: there is one; doctor: there is an error; leader: nobody leads;
+  0     done; once: not due, because another run did it (-E changes this code)
+  1     check: the token is stale; deadlocks: found; doctor: found an error; leader: nobody leads;
         audit check: the log is not in order; verify: a rule was broken
   2     usage, a bad name or a bad ttl
   69    the store is unreachable, has no quorum, is quarantined or too slow
-  75    run: the lock was not obtained (-E changes this code); reconfigure: not done yet, run it again; verify: nothing can
-        be said
+  75    run: the lock was not obtained (-E changes this code); reconfigure: run it again;
+        verify: no verdict
   77    the store denied access
   78    bad configuration
   80    run, once: the lock was lost while the command ran

@@ -4,7 +4,7 @@ use fencepost::config::{Config, Setting, Source};
 use fencepost::store::LockName;
 use fencepost::{Connect, Locks};
 
-use crate::args::Global;
+use crate::args::{Global, Typed};
 use crate::connections::Connections;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -16,18 +16,19 @@ pub(crate) struct Settings {
     /// This command keeps records. Others do without the store that is configured for them.
     pub(crate) keeps_records: bool,
     pub(crate) output: Output,
+    pub(crate) typed: Typed,
     connections: Connections,
 }
 
 impl Settings {
     /// What it opens is closed with these connections.
     pub(crate) fn load(global: Global, connections: Connections) -> Result<Self, Failure> {
-        let Global { store, config, json, quiet, verbose } = global;
+        let Global { store, config, json, quiet, verbose, typed } = global;
         let mut config = Config::load(config.as_deref())?;
         if let Some(url) = store {
             config.store = Setting::by_flag(url, "--store");
         }
-        Ok(Self { config, keeps_records: false, output: Output { json, quiet, verbose }, connections })
+        Ok(Self { config, keeps_records: false, output: Output { json, quiet, verbose }, typed, connections })
     }
 
     /// A connection to be, which is to be [opened](Self::open) here. Says so if nobody chose where locks live, because the

@@ -38,6 +38,7 @@ mod quorum;
 mod recipes;
 mod records;
 mod share;
+mod span;
 mod state;
 pub mod store;
 
@@ -59,6 +60,8 @@ pub use guard::Guard;
 pub use lease::Lease;
 pub use lock::Lock;
 pub use locks::{Guarantees, Locks};
+#[cfg(feature = "schedule")]
+pub use recipes::Schedule;
 #[cfg(feature = "recipes")]
 pub use recipes::{
     Boxed, Finished, Once, OnceError, OncePerKey, OncePerWindow, Ran, Reservation, Settled, SingleFlight, Stock,

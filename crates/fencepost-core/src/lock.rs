@@ -16,6 +16,7 @@ use crate::locks::Defaults;
 use crate::name::{LockName, checked_label};
 use crate::quorum::{Patience, TTL_MAX, Terms};
 use crate::share::Share;
+use crate::span::spoken;
 use crate::store::{Claim, Mode, Place, Turn};
 use crate::token::{FencingToken, SharedToken};
 
@@ -367,23 +368,27 @@ impl<G: Grant> Lock<G> {
         let abilities = &self.quorum.abilities;
         let (least, most) = (abilities.smallest_ttl, abilities.largest_ttl.unwrap_or(TTL_MAX).min(TTL_MAX));
         if self.ttl < least || self.ttl > most {
-            let cure = format!("this store takes {least:?} to {most:?}; long work is the watchdog's business");
-            return Err(Invalid::new("ttl", format!("{:?}", self.ttl), cure));
+            let cure = format!(
+                "this store takes {} to {}; a lock is renewed while the work runs, so a short ttl is enough",
+                spoken(least),
+                spoken(most)
+            );
+            return Err(Invalid::new("ttl", spoken(self.ttl), cure));
         }
         if self.delay > most - self.ttl {
-            let cure = format!("at most {:?}: with the ttl, this store takes {most:?}", most - self.ttl);
-            return Err(Invalid::new("lock_delay", format!("{:?}", self.delay), cure));
+            let cure = format!("at most {}: with the ttl, this store takes {}", spoken(most - self.ttl), spoken(most));
+            return Err(Invalid::new("lock_delay", spoken(self.delay), cure));
         }
         if self.margin() > self.ttl / 2 {
-            let cure = format!("at most half of the ttl: {:?}", self.ttl / 2);
-            return Err(Invalid::new("loss_margin", format!("{:?}", self.margin()), cure));
+            let cure = format!("at most half of the ttl: {}", spoken(self.ttl / 2));
+            return Err(Invalid::new("loss_margin", spoken(self.margin()), cure));
         }
         if self.max_hold.is_some_and(|limit| limit.is_zero()) {
             return Err(Invalid::new("max_hold", "0s", "give the work some time"));
         }
         match wait {
             Wait::AtMost(wait) if wait > WAIT_MAX => {
-                Err(Invalid::new("wait_at_most", format!("{wait:?}"), "use wait_forever for more than a year"))
+                Err(Invalid::new("wait_at_most", spoken(wait), "use wait_forever for more than a year"))
             }
             _ => Ok(()),
         }

@@ -69,7 +69,7 @@ impl Records {
         }
         if keep > KEEP_MAX {
             let cure = "a record is kept for ten years at most";
-            return Err(invalid(&Invalid::new("keep", format!("{keep:?}"), cure)).into());
+            return Err(invalid(&Invalid::new("keep", crate::span::spoken(keep), cure)).into());
         }
         match self.quorum.record(name, Deed::Put { token, value, keep }).await? {
             Answer::Stored => Ok(()),

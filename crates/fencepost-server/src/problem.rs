@@ -168,7 +168,11 @@ impl Problem {
 
     /// Somebody else than was meant, or nobody.
     pub(crate) fn another_holds() -> Self {
-        Self::new(StatusCode::CONFLICT, "not_held", "whoever had this token does not hold it any more: look again")
+        Self::new(
+            StatusCode::CONFLICT,
+            "not_held",
+            "the holder with this token does not hold the lock any more: look again",
+        )
     }
 
     pub(crate) fn held(waited: std::time::Duration, holder: Option<&Holder>) -> Self {

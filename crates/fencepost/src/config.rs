@@ -148,7 +148,7 @@ impl Config {
         let variable = |name: &'static str| match environment(name).map(OsString::into_string) {
             Some(Ok(text)) if text.is_empty() => Ok(None),
             Some(Ok(value)) => Ok(Some(Setting { value, source: Source::Environment(name) })),
-            Some(Err(_)) => Err(ConfigError { place: name.into(), cure: "is not UTF-8; set it anew".into() }),
+            Some(Err(_)) => Err(ConfigError { place: name.into(), cure: "is not UTF-8: set it again".into() }),
             None => Ok(None),
         };
         let ttl = match variable("FENCEPOST_TTL")? {

@@ -92,7 +92,9 @@ pub fn schema(dialect: Sql, namespace: Option<&str>, tables: &str) -> Result<Str
         Sql::Postgres => fencepost_postgres::schema(namespace, tables),
         #[cfg(feature = "mysql")]
         Sql::MySql => fencepost_mysql::schema(namespace, tables),
-        Sql::Sqlite => Err(Invalid::new("dialect", "sqlite", "its file is made on first use: nothing is to be run")),
+        Sql::Sqlite => {
+            Err(Invalid::new("dialect", "sqlite", "SQLite needs no statements: its file is made on first use"))
+        }
         other => {
             let _ = (namespace, tables);
             Err(Invalid::new("dialect", format!("{other:?}"), "this build does not know that store"))
@@ -101,25 +103,78 @@ pub fn schema(dialect: Sql, namespace: Option<&str>, tables: &str) -> Result<Str
 }
 
 pub(crate) fn unknown(url: &str) -> Invalid {
-    Invalid::new("store", redacted(url), cure())
+    let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
+    let cure = absent(scheme, |feature| BUILT_IN.contains(&(feature, true))).unwrap_or_else(cure);
+    Invalid::new("store", redacted(url), cure)
+}
+
+/// The features that a URL may need, and whether this build has them.
+const BUILT_IN: [(&str, bool); 12] = [
+    ("etcd", cfg!(feature = "etcd")),
+    ("etcd-tls", cfg!(feature = "etcd-tls")),
+    ("mysql", cfg!(feature = "mysql")),
+    ("mysql-tls", cfg!(feature = "mysql-tls")),
+    ("postgres", cfg!(feature = "postgres")),
+    ("postgres-tls", cfg!(feature = "postgres-tls")),
+    ("redis", cfg!(feature = "redis")),
+    ("redis-tls", cfg!(feature = "redis-tls")),
+    ("service", cfg!(feature = "service")),
+    ("service-tls", cfg!(feature = "service-tls")),
+    ("sqlite", cfg!(feature = "sqlite")),
+    ("zookeeper", cfg!(feature = "zookeeper")),
+];
+
+/// Schemes, and the feature that each needs.
+const SCHEMES: [(&str, &str); 20] = [
+    ("sqlite", "sqlite"),
+    ("redis", "redis"),
+    ("rediss", "redis-tls"),
+    ("redis+unix", "redis"),
+    ("redlock", "redis"),
+    ("redlock+tls", "redis-tls"),
+    ("redis+sentinel", "redis"),
+    ("rediss+sentinel", "redis-tls"),
+    ("redis+cluster", "redis"),
+    ("rediss+cluster", "redis-tls"),
+    ("etcd", "etcd"),
+    ("etcd+tls", "etcd-tls"),
+    ("zk", "zookeeper"),
+    ("zookeeper", "zookeeper"),
+    ("postgres", "postgres"),
+    ("postgresql", "postgres"),
+    ("mysql", "mysql"),
+    ("mariadb", "mysql"),
+    ("fencepost+http", "service"),
+    ("fencepost+https", "service-tls"),
+];
+
+/// What to do about a scheme whose back end was left out of a build that has these features.
+fn absent(scheme: &str, has: impl Fn(&str) -> bool) -> Option<String> {
+    let (_, feature) = SCHEMES.iter().find(|(known, _)| *known == scheme)?;
+    (!has(feature)).then(|| {
+        format!(
+            "not in this build: enable the feature `{feature}` of the crate `fencepost`, \
+             as in `cargo add fencepost --features {feature}`"
+        )
+    })
 }
 
 fn cure() -> String {
     let known = [
-        ("sqlite:PATH", cfg!(feature = "sqlite")),
-        ("redis://HOST:PORT", cfg!(feature = "redis")),
-        ("redlock://A,B,C", cfg!(feature = "redis")),
-        ("redis+sentinel://A,B,C/MASTER_NAME", cfg!(feature = "redis")),
-        ("redis+cluster://A,B,C", cfg!(feature = "redis")),
-        ("etcd://A,B,C", cfg!(feature = "etcd")),
-        ("zk://A,B,C/NODE", cfg!(feature = "zookeeper")),
-        ("postgres://HOST:PORT/DATABASE", cfg!(feature = "postgres")),
-        ("mysql://HOST:PORT/DATABASE", cfg!(feature = "mysql")),
-        ("fencepost+http://HOST:PORT", cfg!(feature = "service")),
-        ("memory:", true),
+        ("sqlite:PATH", "sqlite"),
+        ("redis://HOST:PORT", "redis"),
+        ("redlock://A,B,C", "redis"),
+        ("redis+sentinel://A,B,C/MASTER_NAME", "redis"),
+        ("redis+cluster://A,B,C", "redis"),
+        ("etcd://A,B,C", "etcd"),
+        ("zk://A,B,C/NODE", "zookeeper"),
+        ("postgres://HOST:PORT/DATABASE", "postgres"),
+        ("mysql://HOST:PORT/DATABASE", "mysql"),
+        ("fencepost+http://HOST:PORT", "service"),
     ];
-    let known: Vec<&str> = known.into_iter().filter(|(_, built_in)| *built_in).map(|(url, _)| url).collect();
-    format!("this build knows {}", known.join(", "))
+    let built_in = known.into_iter().filter(|(_, feature)| BUILT_IN.contains(&(feature, true)));
+    let known: Vec<&str> = built_in.map(|(url, _)| url).chain(["memory:"]).collect();
+    format!("no such store: this build knows {}", known.join(", "))
 }
 
 /// A URL without its credentials, for errors and logs.
@@ -128,5 +183,38 @@ pub(crate) fn redacted(url: &str) -> String {
     match rest.rsplit_once('@') {
         Some((_, host)) => format!("{scheme}://…@{host}"),
         None => url.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_that_was_left_out_of_the_build_names_the_feature_and_its_crate() {
+        for (scheme, feature) in SCHEMES {
+            let cure = absent(scheme, |_| false).expect("it is left out");
+            assert!(cure.contains(&format!("feature `{feature}` of the crate `fencepost`")), "{scheme}: {cure}");
+            assert_eq!(absent(scheme, |has| has == feature), None, "{scheme} is there");
+        }
+        assert_eq!(absent("carrier-pigeon", |_| false), None);
+        let told = unknown("carrier-pigeon://coop").to_string();
+        assert!(told.contains("no such store: this build knows") && told.contains("memory:"), "{told}");
+    }
+
+    /// The list above is kept by hand; the back ends have their own.
+    #[test]
+    #[cfg(all(feature = "redis", feature = "etcd", feature = "zookeeper", feature = "postgres", feature = "mysql"))]
+    fn every_scheme_of_a_back_end_has_its_feature() {
+        let theirs = [
+            &fencepost_redis::SCHEMES[..],
+            &fencepost_etcd::SCHEMES[..],
+            &fencepost_zookeeper::SCHEMES[..],
+            &fencepost_postgres::SCHEMES[..],
+            &fencepost_mysql::SCHEMES[..],
+        ];
+        for scheme in theirs.concat() {
+            assert!(SCHEMES.iter().any(|(known, _)| *known == scheme), "{scheme} is not in SCHEMES");
+        }
     }
 }

@@ -20,7 +20,7 @@ pub use fencepost_core::*;
 pub use idempotency::{IdempotencyLayer, Idempotent};
 
 /// The pages of the handbook, for their examples: `cargo test --doc --all-features`.
-#[cfg(all(doctest, feature = "postgres", feature = "recipes", feature = "sqlite"))]
+#[cfg(all(doctest, feature = "postgres", feature = "schedule", feature = "sqlite"))]
 mod handbook {
     #[doc = include_str!("../../../docs/fencing.md")]
     mod fencing {}

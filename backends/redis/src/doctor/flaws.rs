@@ -70,8 +70,8 @@ pub(super) fn known(kind: &str, version: &str) -> Flaws {
         let (_, _, first) = flaw.mended.iter().find(|(of, known, _)| *of == kind && *known == line)?;
         let cure = match first {
             Some(first) if patch >= *first => return None,
-            Some(first) => format!("{major}.{minor}.{first} mends it"),
-            None => format!("no {major}.{minor} mends it"),
+            Some(first) => format!("{major}.{minor}.{first} fixes it"),
+            None => format!("no {major}.{minor} fixes it"),
         };
         Some(format!("{} ({}); {cure}", flaw.what, flaw.names))
     };
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn each_flaw_is_told_with_its_cure() {
         let Flaws::Some(flaws) = known("Redis", "8.0.3") else { panic!("it has some") };
-        assert!(flaws[0].contains("CVE-2025-49844") && flaws[0].ends_with("8.0.4 mends it"), "{flaws:?}");
-        assert!(flaws[1].contains("CVE-2026-23479") && flaws[1].ends_with("no 8.0 mends it"), "{flaws:?}");
+        assert!(flaws[0].contains("CVE-2025-49844") && flaws[0].ends_with("8.0.4 fixes it"), "{flaws:?}");
+        assert!(flaws[1].contains("CVE-2026-23479") && flaws[1].ends_with("no 8.0 fixes it"), "{flaws:?}");
     }
 }

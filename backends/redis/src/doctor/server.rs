@@ -116,7 +116,7 @@ impl Server {
             Flaws::Some(flaws) => (Severity::Warning, format!("{kind} {version}: {}", flaws.join("; "))),
             Flaws::Unknown => (
                 Severity::Notice,
-                format!("{kind} {version}: its makers do not mend this line any more; distributions may do so"),
+                format!("{kind} {version}: this release line is end-of-life upstream; a distribution may still fix it"),
             ),
         };
         let cure = "install a newer one, and let nobody else run scripts there: ACL users without +eval";

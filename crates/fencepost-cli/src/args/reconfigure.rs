@@ -24,7 +24,7 @@ pub(crate) struct Reconfigure {
     /// The servers that are to vote: redlock://C,D,E
     #[arg(long, value_name = "URL")]
     pub(crate) to: String,
-    /// Do not wait until nobody uses a URL that is left: whoever does loses its locks
+    /// Do not wait for clients that still use an old URL: they lose their locks
     #[arg(long)]
     pub(crate) force: bool,
     /// This server of --from is off for good and need not be told; may be given several times

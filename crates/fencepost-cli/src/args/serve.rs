@@ -18,9 +18,9 @@ pub(crate) enum LogForm {
 
 #[derive(Args, Debug)]
 pub(crate) struct Key {
-    /// What logs call whoever has it; several keys may have the same name
+    /// The name of the client in logs; several keys may have the same name
     pub(crate) name: String,
-    /// A right: acquire, observe or admin, on all names that start so; * is for every name
+    /// A right: acquire, observe or admin, on all names with a prefix; * is every name
     #[arg(long, value_name = "VERB:PREFIX", required = true)]
     pub(crate) allow: Vec<String>,
 }
@@ -50,7 +50,7 @@ pub(crate) struct Serve {
     /// Where to listen
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7117")]
     pub(crate) listen: SocketAddr,
-    /// Who may do what: keys and certificates, as `fencepost key` prints them; read again when it changes
+    /// The keys and certificates of clients, with their rights, as `fencepost key` prints them; read again when it changes
     #[arg(long, value_name = "FILE")]
     pub(crate) auth_file: Option<PathBuf>,
     /// The certificate to show (PEM); read again when it changes
@@ -59,10 +59,10 @@ pub(crate) struct Serve {
     /// Its private key (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
-    /// Who signs certificates of clients (PEM)
+    /// The authority that signs certificates of clients (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) client_ca: Option<PathBuf>,
-    /// Append who did what to this file, one JSON line each
+    /// Append each action and its caller to this file, as one JSON line
     #[arg(long, value_name = "FILE")]
     pub(crate) audit_log: Option<PathBuf>,
     /// Send traces to this collector: OTLP over HTTP, such as http://127.0.0.1:4318

@@ -12,34 +12,43 @@ const DELAY_MAX: Duration = Duration::from_secs(3600);
 
 const KEYS: &str = "\
 Keys, as in htop; F1 shows all of them:
-  arrows, PgUp, PgDn, Home, End  move            Enter     a lock
-  F3 /   search                                  F4 \\      filter
-  F6 s   sort; I turns the order round           Tab       which locks
-  n      nodes                                   d         deadlocks
-  F9 k   release by force                        a         ask to yield
-  Space  pause                                   + -       read less often, more often
-  F10 q  quit
+  arrows, PgUp, PgDn, Home, End  move
+  Enter    show a lock
+  F3, /    search
+  F4, \\    filter
+  F6, s    sort; I reverses the order
+  Tab      which locks are shown: in use, contended, free, all
+  n        nodes
+  d        deadlocks
+  F9, k    release by force
+  a        ask the holder to release
+  Space    pause
+  +, -     read less often, more often
+  F10, q   quit
 
-At most one question about locks and one to the nodes is under way at a time. After a
-reading that took long the pause is four times as long. Colours follow NO_COLOR.";
+At most one request about locks and one to the nodes is under way at a time. After a slow answer, top waits four times as
+long as that answer took. Colours follow NO_COLOR.";
 
 /// What `top` understands.
 #[derive(Args, Debug)]
 #[command(after_help = KEYS)]
 pub(crate) struct Top {
-    /// Only names that start so; others are not read
+    /// Only locks whose names start with this; others are not read
     #[arg(default_value = "", hide_default_value = true)]
     pub(crate) prefix: String,
-    /// Read anew after so long; 100ms to 1h
+    /// Show free locks, too; Tab changes it
+    #[arg(short, long)]
+    pub(crate) all: bool,
+    /// Time between two readings; 100ms to 1h
     #[arg(short, long, value_name = "D", value_parser = delay, default_value = "1s", allow_hyphen_values = true)]
     pub(crate) delay: Duration,
-    /// Read at most so many locks, in the order of their names
+    /// Read at most N locks, in name order
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) limit: u32,
-    /// Neither release by force nor ask to yield, whatever is pressed
+    /// Ignore the keys that release a lock or ask for it
     #[arg(long)]
     pub(crate) read_only: bool,
-    /// Print what is so now as plain text, and end: for scripts
+    /// Print the present state as plain text, and exit: for scripts
     #[arg(short = 'b', long)]
     pub(crate) once: bool,
 }
@@ -47,10 +56,10 @@ pub(crate) struct Top {
 /// Looking again and again.
 #[derive(Args, Debug)]
 pub(crate) struct Watch {
-    /// Print what is so now, then whatever changes hands or lines, until interrupted
+    /// Print the present state, then a line for each change, until interrupted
     #[arg(long)]
     pub(crate) watch: bool,
-    /// Look again after so long; 100ms to 1h
+    /// With --watch: time between two readings; 100ms to 1h
     #[arg(short, long, value_name = "D", value_parser = delay, default_value = "1s", requires = "watch")]
     pub(crate) delay: Duration,
 }

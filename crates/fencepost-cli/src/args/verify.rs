@@ -12,7 +12,7 @@ use crate::exit_code::TABLE;
 const ABOUT: &str = "\
 It starts clients, each a process of its own, that take and release scratch locks of random names below --prefix in your store,
 read and write a resource of our own under their tokens, and it judges what they saw by the rules of docs/verify.md. No other
-lock is touched; the load is that of so many busy clients. Ctrl-C ends it early, with a verdict on what was seen.
+lock is touched; the load is that of these clients, all busy. Ctrl-C ends it early, with a verdict on what was seen.
 
 Faults are injected from the side of the clients, never at your servers:
   pause        a client is stopped for longer than its ttl, mostly while it holds a lock, and goes on

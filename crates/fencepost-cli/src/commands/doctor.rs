@@ -82,12 +82,14 @@ fn text(head: Vec<Vec<String>>, report: &Report) -> String {
     let facts =
         report.facts.iter().map(|fact| vec![fact.place.clone(), fact.what.into(), fact.value.clone()]).collect();
     text += &table(&["PLACE", "WHAT", "VALUE"], facts);
-    for (places, finding) in together(&report.findings) {
+    let said = together(&report.findings);
+    for (places, finding) in &said {
         let Finding { severity, code, evidence, cure, .. } = finding;
         let severity = severity.as_str().to_uppercase();
         text += &format!("\n{severity} {code}: {}\n  {evidence}\n  cure: {cure}\n", places.join(", "));
     }
-    let count = |severity, word: &str| match report.count(severity) {
+    // What is printed once counts once.
+    let count = |severity, word: &str| match said.iter().filter(|(_, finding)| finding.severity == severity).count() {
         1 => format!("1 {word}"),
         number => format!("{number} {word}s"),
     };

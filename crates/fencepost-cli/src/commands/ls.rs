@@ -20,16 +20,20 @@ struct Listing {
 
 pub(crate) fn ls(arguments: &Ls, settings: &Settings) -> Result<ExitCode, Failure> {
     let (locks, mut known) = (settings.locks()?, None);
-    let read = || -> Result<Vec<LockState>, StoreError> {
+    let read = || -> Result<Seen, StoreError> {
         let mut feed = locks.list(&arguments.prefix);
-        let mut states = Vec::new();
-        while arguments.limit.is_none_or(|limit| states.len() < limit) {
+        let mut seen = Seen::default();
+        while arguments.limit.is_none_or(|limit| seen.listed.len() < limit) {
             let Some(state) = feed.next().block() else { break };
-            states.push(state?);
+            let state = state?;
+            match arguments.all || is_in_use(&state) {
+                true => seen.listed.push(state),
+                false => seen.free += 1,
+            }
         }
-        Ok(states)
+        Ok(seen)
     };
-    look(&arguments.watch, settings.output, read, |states| match arguments.watch.watch {
+    look(&arguments.watch, settings.output, read, |Seen { listed: states, free }| match arguments.watch.watch {
         true => {
             let changed = changes(&mut known, states);
             changed.iter().try_for_each(|state| settings.output.answer(StateData::from(state), || line(state)))
@@ -39,9 +43,27 @@ pub(crate) fn ls(arguments: &Ls, settings: &Settings) -> Result<ExitCode, Failur
             settings.output.answer(data, || {
                 let head = ["NAME", "STATE", "HOLDER", "TOKEN", "HELD", "EXPIRES IN", "WAITING"];
                 table(&head, states.iter().map(row).collect())
-            })
+            })?;
+            if states.is_empty() && free > 0 && !settings.output.json {
+                let locks = if free == 1 { "1 lock is free".into() } else { format!("{free} locks are free") };
+                settings.output.note(&format!("no lock is in use; {locks}: --all lists free locks"));
+            }
+            Ok(())
         }
     })
+}
+
+/// One reading.
+#[derive(Default)]
+struct Seen {
+    listed: Vec<LockState>,
+    /// How many free locks it left out.
+    free: usize,
+}
+
+/// Held or waited for. Of a free lock the store remembers the name, because of its last token.
+fn is_in_use(state: &LockState) -> bool {
+    !state.holders.is_empty() || !state.waiters.is_empty()
 }
 
 /// Which locks differ from the last look; at the first one, those that somebody has or waits for. A lock that is not listed any

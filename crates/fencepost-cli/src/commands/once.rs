@@ -5,10 +5,10 @@ use std::fmt;
 use std::future::{pending, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use fencepost::config::{Setting, Source};
-use fencepost::{Blocking, Guard, Locks, OncePerWindow, Ran, RunError, Window, WindowState};
+use fencepost::{Blocking, Guard, Invalid, Locks, OncePerWindow, Ran, RunError, Schedule, Window, WindowState};
 use serde::Serialize;
 
 use super::run::{Session, expires_at, margin, reported};
@@ -21,6 +21,9 @@ use crate::held::Told;
 use crate::report::Outcome;
 use crate::settings::{Settings, checked_name};
 
+/// Windows are told apart by their milliseconds.
+const EVERY_MIN: Duration = Duration::from_millis(1);
+
 pub(crate) fn once(arguments: Once, mut settings: Settings) -> Result<ExitCode, Failure> {
     checked_name(&arguments.name)?;
     checked_name(&format!("cron/{}", arguments.name))?;
@@ -29,32 +32,66 @@ pub(crate) fn once(arguments: Once, mut settings: Settings) -> Result<ExitCode, 
     if let Some(records) = &arguments.records {
         settings.config.records = Some(Setting::by_flag(records.clone(), "--records"));
     }
+    let window = window(&arguments, &settings)?;
     if arguments.status {
-        return status(&arguments.name, &settings);
+        return status(&arguments.name, window, &settings);
     }
     if let Some(ttl) = arguments.ttl {
         settings.config.ttl = Setting::by_flag(ttl, "--ttl");
     }
-    let Once { every, window, at_least, at_most, ttl, kill_after, conflict_exit_code, report, name, command, .. } =
+    let Once { start_within, at_least, at_most, ttl, kill_after, conflict_exit_code, report, name, command, .. } =
         arguments;
     let run = Run { ttl, kill_after, conflict_exit_code, ..Run::of(name.clone(), command) };
-    let window = every.map(Window::Every).or(window.map(Window::Named)).unwrap_or(Window::Named(String::new()));
     reported(report.as_deref(), &format!("cron/{name}"), &settings, |record| {
         let session = Session::open(&run, None, &settings, record)?;
         with_records(&session.locks, &settings)?;
         // One time for the schedule and for what the command is told.
-        let mut job = job(&session.locks, &name, window).at(SystemTime::now());
+        let schedule = schedule_of(&window).cloned();
+        let mut job = session.locks.once_per_window(&name, window).at(SystemTime::now());
         let ttl = settings.config.ttl.value;
         job = job.ttl(ttl).loss_margin(margin(&run, ttl)).at_least_for(at_least.unwrap_or_default());
         if let Some(most) = at_most {
             job = job.at_most_for(most);
         }
-        session.run_once(&job)
+        if let Some(within) = start_within {
+            job = job.start_within(within);
+        }
+        session.run_once(&job, schedule.as_ref())
     })
 }
 
-fn job(locks: &Locks, name: &str, window: Window) -> OncePerWindow {
-    locks.once_per_window(name, window)
+/// The windows that the command line names; of `--status` alone, those of the last run.
+fn window(arguments: &Once, settings: &Settings) -> Result<Window, Failure> {
+    let Once { at, cron, tz, every, window, .. } = arguments;
+    if tz.is_some() && at.is_none() && cron.is_none() {
+        return Err(Failure::new(ExitCode::USAGE, "--tz is the time zone of --at or --cron: name one of them"));
+    }
+    let zone = tz.as_deref().unwrap_or("UTC");
+    let named = |mut invalid: Invalid| {
+        invalid.field = match invalid.field {
+            "tz" => "--tz",
+            "cron" => "--cron",
+            _ => "--at",
+        };
+        Failure::from(invalid)
+    };
+    Ok(match (at, cron, every) {
+        (Some(time), _, _) => Schedule::daily(time, zone).map_err(named)?.into(),
+        (_, Some(fields), _) => Schedule::cron(fields, zone).map_err(named)?.into(),
+        (_, _, Some(every)) if *every < EVERY_MIN => {
+            let refused = Invalid::new("--every", "", "a window has at least a millisecond");
+            return Err(settings.typed.restore(refused).into());
+        }
+        (_, _, Some(every)) => (*every).into(),
+        _ => window.clone().unwrap_or_default().into(),
+    })
+}
+
+fn schedule_of(window: &Window) -> Option<&Schedule> {
+    match window {
+        Window::Scheduled(schedule) => Some(schedule),
+        _ => None,
+    }
 }
 
 /// A store that somebody chose: the default is a file of this user on this machine.
@@ -95,7 +132,7 @@ impl fmt::Display for Failed {
 }
 
 impl Session<'_> {
-    fn run_once(mut self, job: &OncePerWindow) -> Result<ExitCode, Failure> {
+    fn run_once(mut self, job: &OncePerWindow, schedule: Option<&Schedule>) -> Result<ExitCode, Failure> {
         let name = self.arguments.name.clone();
         let asked = Instant::now();
         // Why the window is not done, although nothing was lost.
@@ -104,7 +141,7 @@ impl Session<'_> {
             let session = &mut self;
             let mut running = pin!(job.run(async |guard| {
                 session.record.waited(asked.elapsed());
-                let undo = match session.run_window(guard, job) {
+                let undo = match session.run_window(guard, &text_of(&job.which(), schedule)) {
                     Ok(End { lost: Some(_), .. }) => None,
                     Ok(End { code, interrupted: true, .. }) if code != ExitCode::DONE => Some(Ok(code)),
                     Ok(End { code: ExitCode::DONE, .. }) => return Ok(()),
@@ -136,7 +173,7 @@ impl Session<'_> {
             }
             Ok(None) => {
                 self.record.outcome = Outcome::Skipped;
-                self.settings.output.detail(|| format!("{name}: somebody else ran this window, or runs it"));
+                self.settings.output.detail(|| format!("{name}: not due: another run did this window or is running it, or it is too late (--start-within)"));
                 Ok(ExitCode(self.arguments.conflict_exit_code))
             }
             Err(RunError::Work(Failed(code))) => {
@@ -145,7 +182,7 @@ impl Session<'_> {
             }
             Err(RunError::Lost(lost)) => {
                 self.record.lost(lost.reason);
-                let what = format!("{name} was lost, the command was ended: {}", lost.reason);
+                let what = format!("{name} was lost, and the command was ended: {}", lost.reason);
                 Err(Failure::new(ExitCode::LOST, what))
             }
             Err(RunError::Acquire(error)) => Err(self.not_obtained(error)),
@@ -158,11 +195,11 @@ impl Session<'_> {
     }
 
     /// The command, while the window is ours. Nothing else happens on this thread meanwhile: the supervisor hears of loss.
-    fn run_window(&mut self, guard: &Guard, job: &OncePerWindow) -> Result<End, Failure> {
+    fn run_window(&mut self, guard: &Guard, window: &str) -> Result<End, Failure> {
         let (token, name) = (guard.token().to_string(), guard.name().to_owned());
         self.settings.output.detail(|| format!("acquired {name}, token {token}"));
         self.record.token = Some(token.clone());
-        let (owner, window) = (Some(guard.expose_owner()), Some(text_of(&job.which())));
+        let (owner, window) = (Some(guard.expose_owner()), Some(window.to_owned()));
         let told = Told { name, token, owner, expires_at: expires_at(guard.remaining()), slot: None, window };
         let held = Instant::now();
         let end = self.run_command(&told, &|| guard.ensure_held().map_err(|lost| lost.reason));
@@ -181,20 +218,26 @@ struct StatusData<'a> {
     error: Option<&'a str>,
     running: Option<HolderData>,
     next: Option<String>,
+    /// The same as clocks in the time zone of the schedule show it.
+    next_local: Option<String>,
+    tz: Option<&'a str>,
 }
 
-fn status(name: &str, settings: &Settings) -> Result<ExitCode, Failure> {
+fn status(name: &str, window: Window, settings: &Settings) -> Result<ExitCode, Failure> {
     let locks = settings.locks()?;
     with_records(&locks, settings)?;
-    let state = job(&locks, name, Window::Named(String::new())).inspect().block()?;
+    let state = locks.once_per_window(name, window).inspect().block()?;
+    let schedule = state.schedule.as_ref();
     let data = StatusData {
         name,
         last_run: state.last_run.map(date),
-        last_window: state.last_window.as_ref().map(text_of),
+        last_window: state.last_window.as_ref().map(|window| text_of(window, schedule)),
         outcome: state.last_run.map(|_| if state.failed.is_some() { "failed" } else { "done" }),
         error: state.failed.as_deref(),
         running: state.running.as_ref().map(HolderData::from),
         next: state.next.map(date),
+        next_local: schedule.zip(state.next).map(|(schedule, next)| schedule.local(next)),
+        tz: schedule.map(Schedule::zone),
     };
     settings.output.answer(&data, || text(&data, &state))?;
     Ok(ExitCode::DONE)
@@ -212,18 +255,26 @@ fn text(data: &StatusData<'_>, state: &WindowState) -> String {
         .running
         .as_ref()
         .map(|holder| format!("\nruns now at {}, for {}", holder.label, or_dash(holder.held_for, span)));
-    let next = data.next.as_ref().map(|next| format!("\nnext window {next}"));
+    let next = match (&data.next_local, data.tz, &data.next) {
+        (Some(local), Some(zone), _) => Some(format!("\ndue next {local}, {zone}")),
+        (_, _, next) => next.as_ref().map(|next| format!("\ndue next {next}")),
+    };
     format!("{}: {last}{}{}", data.name, running.unwrap_or_default(), next.unwrap_or_default())
 }
 
-fn text_of(window: &Ran) -> String {
+/// A window of a schedule by the clocks of its time zone.
+fn text_of(window: &Ran, schedule: Option<&Schedule>) -> String {
     match window {
-        Ran::Since(began) => date(*began),
+        Ran::Since(began) => schedule.map_or_else(|| date(*began), |schedule| schedule.local(*began)),
         Ran::Named(name) => name.clone(),
     }
 }
 
 /// To the second, or to the millisecond if there are some.
 fn date(time: SystemTime) -> String {
-    humantime::format_rfc3339(time).to_string()
+    let millis = time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.subsec_millis());
+    match millis {
+        0 => humantime::format_rfc3339_seconds(time).to_string(),
+        _ => humantime::format_rfc3339_millis(time).to_string(),
+    }
 }

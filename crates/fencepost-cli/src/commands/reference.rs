@@ -7,10 +7,18 @@ use clap::{Arg, ArgAction, Command};
 use crate::exit_code::TABLE;
 
 const HEAD: &str = "\
-# The command, flag by flag
+# The command `fencepost`: every command, flag and exit code
 
-Made by `cargo xtask generate` from what the command itself reads; `fencepost VERB --help` and the [man pages](man) say the
-same. [Start](start.md) shows the common ones at work.
+For anyone who writes a script or a crontab and needs an exact flag. `fencepost COMMAND --help` and the [man pages](man) say the
+same; `cargo xtask generate` makes all of them from one source. [Start](start.md) shows the common commands at work.
+
+```sh
+fencepost --store sqlite:locks.db run --wait 30s nightly -- echo \"under the lock\"
+```
+
+```text output
+under the lock
+```
 ";
 
 /// The whole page.
@@ -107,32 +115,44 @@ fn meant(option: &Arg) -> String {
     text
 }
 
-/// What stands behind the options: paragraphs, and lists of two columns as tables. The exit codes have a place of their own.
+/// What stands behind the options: paragraphs, lists of two columns as tables, and lines of a crontab, which are indented by
+/// four. The exit codes have a place of their own.
 fn notes(page: &mut String, text: &str) {
     let is_table = text.starts_with("  ");
     let text = if is_table { text } else { text.split(TABLE).next().unwrap_or_default() };
     let (mut in_table, mut begins) = (false, true);
     for line in text.trim_end().lines() {
-        // The first row has two spaces between its columns; a long name further down may have one.
-        let gap = if in_table { " " } else { "  " };
-        let row = line.strip_prefix("  ").filter(|row| !row.starts_with(' ')).and_then(|row| row.split_once(gap));
-        if line.is_empty() {
-            (in_table, begins) = (false, true);
-        } else if let Some((name, what)) = row {
-            if !in_table {
-                let _ = writeln!(page, "\n| | |\n|---|---|");
+        if let Some(command) = line.strip_prefix("    ").filter(|_| !in_table) {
+            let _ = writeln!(page, "\n```crontab\n{command}\n```");
+            begins = true;
+            continue;
+        }
+        let row = line.strip_prefix("  ").filter(|row| !row.starts_with(' ')).and_then(columns);
+        match row {
+            _ if line.is_empty() => (in_table, begins) = (false, true),
+            Some((name, what)) => {
+                if !in_table {
+                    let _ = writeln!(page, "\n| | |\n|---|---|");
+                }
+                in_table = true;
+                let _ = writeln!(page, "| `{name}` | {} |", plain(what.trim()));
             }
-            in_table = true;
-            let _ = writeln!(page, "| `{name}` | {} |", plain(what.trim()));
-        } else if in_table {
-            // A row that goes on: before its last bar.
-            page.truncate(page.trim_end().trim_end_matches(" |").len());
-            let _ = writeln!(page, " {} |", plain(line.trim()));
-        } else {
-            let _ = writeln!(page, "{}{}", if begins { "\n" } else { "" }, plain(line.trim()));
-            begins = false;
+            None if in_table && line.starts_with(' ') => {
+                // A row that goes on: before its last bar.
+                page.truncate(page.trim_end().trim_end_matches(" |").len());
+                let _ = writeln!(page, " {} |", plain(line.trim()));
+            }
+            None => {
+                let _ = writeln!(page, "{}{}", if begins || in_table { "\n" } else { "" }, plain(line.trim()));
+                (in_table, begins) = (false, false);
+            }
         }
     }
+}
+
+/// The first column ends at two spaces; a name that fills it, at one.
+fn columns(row: &str) -> Option<(&str, &str)> {
+    row.split_once("  ").or_else(|| row.split_once(' '))
 }
 
 /// Text that Markdown shows as it is; what stands in backticks is code already.

@@ -22,8 +22,8 @@ pub(crate) fn release(arguments: &Release, settings: &Settings) -> Result<ExitCo
         (true, _) => ("is released", settings.locks()?.force_release(name, &arguments.reason).block()?),
         (_, true) => ("was asked for", settings.locks()?.ask_to_yield(name, &arguments.note).block()?),
         (false, false) => {
-            let why = "release takes a lock away from whoever has it, and their command is ended; say --force if you \
-                       mean it, or --ask to leave it to them (a run releases its own lock when its command ends)";
+            let why = "release takes the lock away from its holder, whose command is ended: add --force, or use --ask to \
+                       let the holder decide (a run releases its own lock when its command ends)";
             return Err(Failure::new(ExitCode::USAGE, why));
         }
     };

@@ -265,10 +265,7 @@ impl<'a> Session<'a> {
     fn refused(&self, mut invalid: Invalid) -> Failure {
         let source = &self.settings.config.ttl.source;
         match (invalid.field, self.arguments.kill_after) {
-            ("loss_margin", Some(asked)) => {
-                invalid.field = "--kill-after";
-                invalid.value = humantime::format_duration(asked).to_string();
-            }
+            ("loss_margin", Some(_)) => invalid.field = "--kill-after",
             ("payload", _) => invalid.field = "--payload",
             ("max_hold", _) => invalid.field = "--max-hold",
             ("permits", _) => invalid.field = "--permits",
@@ -276,15 +273,19 @@ impl<'a> Session<'a> {
             ("lock_delay", _) => invalid.field = "--lock-delay",
             ("at_least_for", _) => invalid.field = "--at-least",
             ("at_most_for", _) => invalid.field = "--at-most",
+            ("start_within", _) => invalid.field = "--start-within",
             ("wait_at_most", _) => {
                 (invalid.field, invalid.cure) = ("--wait", "without it a run waits for as long as it takes".into());
             }
             ("ttl", _) if matches!(source, Source::Environment(_) | Source::File(_)) => {
+                if let Source::Environment(name) = source {
+                    invalid.value = std::env::var(name).unwrap_or(invalid.value);
+                }
                 return Failure::new(ExitCode::CONFIGURATION, format!("{source}: {invalid}"));
             }
             _ => {}
         }
-        invalid.into()
+        self.settings.typed.restore(invalid).into()
     }
 
     fn interrupted(&mut self, signal: Signal) -> Failure {
@@ -298,7 +299,9 @@ impl<'a> Session<'a> {
             break;
         }
         if !left.is_empty() {
-            self.settings.output.note("the store did not confirm that we left the line; our place ends with its lease");
+            self.settings
+                .output
+                .note("the store did not confirm that this run left the queue; its place ends with its lease");
         }
         Failure::silent(ExitCode::by_signal(signal as i32))
     }
@@ -331,7 +334,7 @@ impl<'a> Session<'a> {
             say(&format!("{name} was lost while the command ran on: {reason}"));
             return Ok(code);
         }
-        Err(Failure::new(ExitCode::LOST, format!("{name} was lost, the command was ended: {reason}")))
+        Err(Failure::new(ExitCode::LOST, format!("{name} was lost, and the command was ended: {reason}")))
     }
 }
 

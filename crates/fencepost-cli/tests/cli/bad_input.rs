@@ -20,13 +20,16 @@ fn bad_input_is_answered_in_one_line_and_locks_nothing() {
         (run(&["--ttl", "0", "a"]), 2, "ttl"),
         (run(&["--ttl", "-5s", "a"]), 2, "negative"),
         (run(&["--ttl", "-1", "a"]), 2, "negative"),
-        (run(&["--ttl", "87600h", "a"]), 2, "ttl"),
+        (run(&["--ttl", "999d", "a"]), 2, "\"999d\": this store takes"),
+        (run(&["--ttl", "87600h", "a"]), 2, "\"87600h\""),
+        (run(&["--ttl", "100000000", "a"]), 2, "\"100000000\""),
+        (vec!["bench", "--for", "7200"], 2, "\"7200\": measure"),
         (run(&["--ttl", "soon", "a"]), 2, "not a duration"),
         (run(&["--ttl", &long, "a"]), 2, "--ttl"),
         (run(&["--wait", "-1", "a"]), 2, "negative"),
-        (run(&["--wait", "100000h", "a"]), 2, "--wait"),
+        (run(&["--wait", "100000h", "a"]), 2, "--wait \"100000h\""),
         (run(&["--wait", "1", "-n", "a"]), 2, "cannot be used with"),
-        (run(&["--kill-after", "20s", "a"]), 2, "--kill-after"),
+        (run(&["--kill-after", "20s", "a"]), 2, "--kill-after \"20s\": at most half of the ttl: 15s"),
         (run(&["--max-hold", "0", "a"]), 2, "--max-hold"),
         (run(&["--on-lost", "panic", "a"]), 2, "--on-lost"),
         (run(&["--label", "a\nb", "a"]), 2, "label"),
@@ -38,7 +41,6 @@ fn bad_input_is_answered_in_one_line_and_locks_nothing() {
         (vec!["run", "a", "--"], 2, "CMD"),
         (vec!["run", "a", "true"], 2, "-- <CMD>"),
         (vec!["run"], 2, "NAME"),
-        (vec![], 2, "subcommand"),
         (vec!["fly"], 2, "fly"),
         (vec!["show", ""], 2, "name"),
         (vec!["release", "", "--force"], 2, "name"),
@@ -55,7 +57,28 @@ fn bad_input_is_answered_in_one_line_and_locks_nothing() {
         assert!(done.stderr.len() < 600, "{shown:?}: {done:?}");
     }
     assert!(!place.path("ran").exists());
-    assert_eq!(place.json(&["ls"])["locks"], serde_json::json!([]));
+    assert_eq!(place.json(&["ls", "--all"])["locks"], serde_json::json!([]));
+}
+
+#[test]
+fn a_duration_is_repeated_as_it_was_typed_wherever_it_was_typed() {
+    let place = Place::new();
+    let run = || place.run(&["a"], &["touch", "ran"]);
+    run().set("FENCEPOST_TTL", "9999h").end().with_code(78).saying("FENCEPOST_TTL: invalid ttl \"9999h\"");
+    place.write("fencepost.toml", "ttl = '999d'\n");
+    run().end().with_code(78).saying("fencepost.toml: invalid ttl \"999d\"");
+    assert!(!place.path("ran").exists());
+}
+
+#[test]
+fn the_program_alone_prints_its_help_and_scripts_see_a_failure() {
+    let place = Place::new();
+    for arguments in [&[][..], &["audit"]] {
+        let done = place.fencepost(arguments).end().with_code(2);
+        let text = [done.stdout, done.stderr].concat();
+        assert!(text.contains("Usage: fencepost") && text.contains("Commands:"), "{text}");
+    }
+    assert!(place.fencepost([""; 0]).end().stderr.contains("run          Run a command while holding a lock"));
 }
 
 #[test]

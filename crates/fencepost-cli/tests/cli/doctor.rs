@@ -53,7 +53,14 @@ fn an_error_is_an_exit_code_and_tells_the_cure() {
     let done = place.fencepost(["doctor", "--store", &store.replace(":secret@", "")]).end().with_code(1);
     assert!(done.stdout.contains("ERROR evicts"), "{}", done.stdout);
     assert!(done.stdout.contains("cure: CONFIG SET maxmemory-policy noeviction"), "{}", done.stdout);
-    assert!(done.stdout.contains("3 errors"), "{}", done.stdout);
+    for (word, in_summary) in [("ERROR", "error"), ("WARNING", "warning"), ("NOTICE", "notice")] {
+        let printed = done.stdout.lines().filter(|line| line.starts_with(word)).count();
+        let summary = done.stdout.lines().last().expect("a summary");
+        let told = if printed == 1 { format!("1 {in_summary}") } else { format!("{printed} {in_summary}s") };
+        assert!(summary.split(", ").any(|part| part == told), "{told}: {}", done.stdout);
+    }
+    let said = done.stdout.matches("ERROR evicts").count();
+    assert_eq!(said, 1, "three servers, one finding: {}", done.stdout);
     let denied = place.fencepost(["doctor", "--json", "--store", &store]).end().with_code(1);
     assert!(!denied.stdout.contains("secret") && !denied.stderr.contains("secret"), "{denied:?}");
 }

@@ -45,7 +45,10 @@ fn the_page_of_the_handbook_has_every_command_and_the_exit_codes_once() {
     for verb in ["run", "once", "elect", "ls", "release", "doctor", "man"] {
         assert!(page.contains(&format!("\n## fencepost {verb}\n")), "{verb}");
     }
-    assert!(page.contains("| `-w`, `--wait D` | Wait at most so long [default: until the lock is free] |"), "{page}");
+    assert!(
+        page.contains("| `-w`, `--wait D` | Wait for at most this time [default: until the lock is free] |"),
+        "{page}"
+    );
     assert!(page.contains("| `FENCEPOST_TOKEN` | its fencing token"), "{page}");
     assert_eq!(page.matches("| `80` | run, once: the lock was lost").count(), 1, "{page}");
     place.fencepost(["man"]).end().with_code(2);

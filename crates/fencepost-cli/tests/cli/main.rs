@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod bench;
+mod catalogue;
 mod configuration;
 mod deadlocks;
 mod doctor;

@@ -55,7 +55,7 @@ fn whoever_calls_while_it_runs_skips_and_all_can_see_it() {
     assert_eq!((&state["last_window"], &state["error"]), (&"1970-01-01T00:00:00Z".into(), &().into()));
     assert_eq!(state["next"], "2069-12-07T00:00:00Z");
     let said = place.fencepost(["once", "--status", "job"]).end().with_code(0).stdout;
-    assert!(said.contains("window 1970-01-01T00:00:00Z, done\nnext window 2069-12-07"), "{said}");
+    assert!(said.contains("window 1970-01-01T00:00:00Z, done\ndue next 2069-12-07T00:00:00Z"), "{said}");
 }
 
 #[test]
@@ -65,6 +65,47 @@ fn a_failed_run_is_done_with_its_own_code() {
     once(&place, &EVERY, &SAY).end().with_code(7);
     let state = place.json(&["once", "--status", "job"]);
     assert_eq!((&state["outcome"], &state["error"]), (&"failed".into(), &"exit code 3".into()));
+}
+
+/// The 2 am job of a server in California runs at 2 am there, at 9:00 in UTC in summer and at 10:00 in winter.
+#[test]
+fn a_job_with_a_time_zone_runs_at_its_hour_there() {
+    let place = Place::new();
+    let clocks = Clocks::new();
+    let at = |rfc3339: &str, flags: &[&str]| {
+        let time = humantime::parse_rfc3339(rfc3339).expect("a time");
+        match time.duration_since(SystemTime::now()) {
+            Ok(ahead) => clocks.wall_ahead(ahead),
+            Err(behind) => clocks.wall_behind(behind.duration()),
+        }
+        let mut call = place.fencepost(flags);
+        for (name, value) in clocks.environment() {
+            call = call.set(name, value.to_str().expect("a plain path"));
+        }
+        call.end().with_code(0).stdout
+    };
+    let flags = ["--at", "02:00", "--tz", "America/Los_Angeles", "--start-within", "1h"];
+    let job = [&["once", "report"], &flags[..], &["--", "sh", "-c", "echo $FENCEPOST_WINDOW"]].concat();
+    for (now, ran) in [
+        ("2026-07-15T08:55:00Z", ""),
+        ("2026-07-15T09:00:05Z", "2026-07-15T02:00:00-07:00\n"),
+        ("2026-07-15T09:05:05Z", ""),
+        ("2026-07-16T10:30:00Z", ""),
+        ("2026-12-15T09:59:50Z", ""),
+        ("2026-12-15T10:00:05Z", "2026-12-15T02:00:00-08:00\n"),
+    ] {
+        assert_eq!(at(now, &job), ran, "{now}");
+    }
+    let status = at("2026-12-15T11:00:00Z", &["once", "--status", "report"]);
+    assert!(status.contains(", window 2026-12-15T02:00:00-08:00, done\n"), "{status}");
+    assert!(status.ends_with("due next 2026-12-16T02:00:00-08:00, America/Los_Angeles\n"), "{status}");
+    let json = at("2026-12-15T11:00:00Z", &["once", "--status", "report", "--json"]);
+    assert!(json.contains(r#""next":"2026-12-16T10:00:00Z","next_local":"2026-12-16T02:00:00-08:00""#), "{json}");
+    assert!(json.contains(r#""tz":"America/Los_Angeles""#), "{json}");
+
+    let other = ["once", "other", "--cron", "30 2 * * MON-FRI", "--tz", "Europe/Berlin", "--status"];
+    let unknown = at("2026-03-27T12:00:00Z", &other);
+    assert_eq!(unknown, "other: has not run yet\ndue next 2026-03-30T02:30:00+02:00, Europe/Berlin\n");
 }
 
 /// One server dies in the middle of the run, by `kill -9`, and another runs the window; not before the lease is over.
@@ -199,6 +240,14 @@ fn bad_windows_and_names_are_refused_with_a_cure() {
     let long = "x".repeat(251);
     for (arguments, words) in [
         (&["once", "job", "--", "true"][..], "--every"),
+        (&["once", "job", "--at", "25:00", "--", "true"], "invalid --at \"25:00\": write a time of day as HH:MM"),
+        (&["once", "job", "--at", "02:00", "--tz", "Mars/Base", "--", "true"], "invalid --tz \"Mars/Base\""),
+        (&["once", "job", "--cron", "0 2 * *", "--", "true"], "five fields"),
+        (&["once", "job", "--cron", "0 2 30 2 *", "--", "true"], "never comes"),
+        (&["once", "job", "--at", "02:00", "--cron", "0 2 * * *", "--", "true"], "cannot be used with"),
+        (&["once", "job", "--every", "1d", "--tz", "UTC", "--", "true"], "--at or --cron"),
+        (&["once", "job", "--window", "x", "--start-within", "1h", "--", "true"], "cannot be used with"),
+        (&["once", "job", "--at", "02:00", "--start-within", "0s", "--", "true"], "--start-within"),
         (&["once", "job", "--every", "1d", "--window", "x", "--", "true"], "cannot be used with"),
         (&["once", "--status", "job", "--", "true"], "cannot be used with"),
         (&["once", "job", "--every", "1d"], "CMD"),

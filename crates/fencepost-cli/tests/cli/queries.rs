@@ -64,10 +64,41 @@ fn ls_is_in_name_order_by_prefix_and_limit() {
         let locks = listing["locks"].as_array().expect("locks").clone();
         locks.iter().map(|lock| lock["name"].as_str().expect("a name").to_owned()).collect()
     };
-    assert_eq!(names(&[]), ["job/1", "job/2", "other"]);
-    assert_eq!(names(&["job/"]), ["job/1", "job/2"]);
-    assert_eq!(names(&["--limit", "1"]), ["job/1"]);
+    assert_eq!(names(&["--all"]), ["job/1", "job/2", "other"]);
+    assert_eq!(names(&["-a", "job/"]), ["job/1", "job/2"]);
+    assert_eq!(names(&["-a", "--limit", "1"]), ["job/1"]);
     assert!(place.fencepost(["ls"]).end().stdout.starts_with("NAME"));
+}
+
+#[test]
+fn ls_shows_free_locks_only_if_it_is_asked_to() {
+    let place = Place::new();
+    for name in ["a", "b", "d"] {
+        place.run(&[name], &["true"]).end().with_code(0);
+    }
+    let names = |flags: &[&str]| -> Vec<String> {
+        let listing = place.json(&[&["ls"], flags].concat());
+        listing["locks"].as_array().expect("locks").iter().map(|lock| lock["name"].to_string()).collect()
+    };
+    assert!(names(&[]).is_empty());
+    let empty = place.fencepost(["ls"]).end().with_code(0);
+    assert_eq!(empty.stdout.lines().count(), 1, "the head only: {empty:?}");
+    assert_eq!(empty.stderr, "fencepost: no lock is in use; 3 locks are free: --all lists free locks\n");
+    assert_eq!(place.fencepost(["ls", "-q"]).end().with_code(0).stderr, "");
+    let holder = place.run(&["c"], &HOLD).start_until_it_says("held");
+    assert_eq!(names(&[]), ["\"c\""]);
+    assert_eq!(names(&["--limit", "1"]), ["\"c\""], "free locks do not count");
+    assert_eq!(names(&["--all"]), ["\"a\"", "\"b\"", "\"c\"", "\"d\""]);
+    let listed = place.fencepost(["ls"]).end().with_code(0);
+    assert_eq!((listed.stdout.lines().count(), &*listed.stderr), (2, ""));
+    assert!(place.fencepost(["show", "a"]).end().with_code(0).stdout.starts_with("a: free, last token "));
+    let top = |flags: &[&str]| place.fencepost([&["top", "--once"], flags].concat()).end().with_code(0).stdout;
+    let has_row = |screen: &str, name: &str| screen.lines().any(|line| line.split_whitespace().next() == Some(name));
+    let (in_use, all) = (top(&[]), top(&["--all"]));
+    assert!(has_row(&in_use, "c") && !has_row(&in_use, "a"), "{in_use}");
+    assert!(has_row(&all, "c") && has_row(&all, "a"), "{all}");
+    holder.let_go().with_code(0);
+    place.fencepost(["ls", "--all", "--watch"]).end().with_code(2).saying("cannot be used with");
 }
 
 #[test]

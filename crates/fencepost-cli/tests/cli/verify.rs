@@ -263,7 +263,7 @@ fn what_cannot_be_verified_is_refused_with_the_cure() {
         let done = verify(&place, &arguments).with_code(code).saying(words);
         assert_eq!(done.stderr.lines().count(), 1, "{done:?}");
     }
-    assert_eq!(place.json(&["ls"])["locks"], json!([]));
+    assert_eq!(place.json(&["ls", "--all"])["locks"], json!([]));
 }
 
 /// Starts one, and waits until its lock has gone from one client to another, and from that one on: it knows then too.

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 /// Blocks that nothing runs: the page, how the block starts, and why.
 pub(crate) const NOT_RUN: &[(&str, &str, &str)] = &[
     ("README.md", "cargo xtask test", "it runs this test"),
+    ("README.md", "cargo install --locked --path", "it builds for minutes, into the reader's home"),
+    ("README.md", "cargo install fencepost-cli", "registries: nothing is published yet"),
     ("README.md", "fencepost run nightly", "commands and servers of the reader's own"),
     ("docs/bench.md", "fencepost bench", "servers of the reader's own"),
     ("docs/doctor.md", "fencepost doctor", "servers of the reader's own"),
@@ -44,6 +46,11 @@ impl Block {
 
     pub(crate) fn words(&self) -> &[String] {
         &self.words
+    }
+
+    /// Whether it is the program of the reader's own crate.
+    pub(crate) fn is_main(&self) -> bool {
+        self.language == "rust" && self.has("main")
     }
 
     /// Whether a shell runs it here.

@@ -16,7 +16,7 @@ const UNREAD: [(&str, &str); 2] = [
 pub(crate) fn finding(block: &Block) -> Option<String> {
     let words: &[&str] = match block.language.as_str() {
         "sh" => &["script", "not-run"],
-        "rust" => &["no_run"],
+        "rust" => &["no_run", "main"],
         "text" => &["output", "screen"],
         "crontab" | "toml" | "json" | "sql" | "python" | "js" | "ts" => &[],
         unread if UNREAD.iter().any(|(language, _)| *language == unread) => &[],

@@ -5,6 +5,7 @@
 //! | block | what happens |
 //! |---|---|
 //! | `rust` | compiled by the doc tests of the crate `fencepost`, which must include the page |
+//! | `rust,no_run main` | put into `src/main.rs` of the reader's own crate, which the blocks around it make and run |
 //! | `sh` | run, page by page from top to bottom, in a folder of its own; fails on the first code that is not 0 |
 //! | `text output` | what the block before it says; `…` is anything, and alone on a line any lines |
 //! | `text screen` | a picture in letters: there is nothing to run |
@@ -78,6 +79,37 @@ fn what_is_shown_for_a_shell_does_what_the_page_says() {
         played.into_iter().flat_map(|page| page.join().expect("it ends")).collect()
     });
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+/// As a newcomer types it, from the root: with progress while it compiles, and with the output that the page shows.
+#[test]
+fn the_first_command_is_not_silent_and_says_what_the_page_shows() {
+    let pages = pages();
+    for name in ["README.md", "docs/start.md"] {
+        let page = pages.iter().find(|page| page.name == name).expect("the page");
+        let [command, shown] = [0, 1].map(|number| &page.blocks[number]);
+        assert!(command.is_run() && command.text.starts_with("cargo run -p fencepost-cli -- ") && shown.has("output"));
+        let done = shell::as_typed(&command.text);
+        assert_eq!(done.code, 0, "{done:?}");
+        let (progress, said) = done.stderr.split_at(done.stderr.find("fencepost: ").expect("what it says"));
+        assert!(progress.contains("Finished"), "{progress}");
+        let (first, rest) = shown.text.split_at(shown.text.find("only I run now").expect("the command's own line"));
+        let (own, last) = rest.split_once('\n').expect("a line");
+        assert!(shell::is_like(said, &[first, last].concat()) && shell::is_like(&done.stdout, own), "{name}: {done:?}");
+    }
+}
+
+/// The picture of the README shows what the program says today.
+#[test]
+fn the_recording_shows_what_its_commands_print() {
+    let script = blocks::root().join("docs/images/record.py").display().to_string();
+    let python = fencepost_testkit::server::find("python3", "python3").display().to_string();
+    let done = support::Place::new().program(&python).arguments([&*script, "--transcript", support::PROGRAM]).end();
+    assert_eq!(done.code, 0, "{done:?}");
+    let picture = std::fs::read_to_string(blocks::root().join("docs/images/terminal.svg")).expect("the picture");
+    let drawn = picture.split_once("<desc id=\"desc\">").and_then(|(_, rest)| rest.split_once("</desc>"));
+    let drawn = drawn.expect("a description").0.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
+    assert_eq!(done.stdout.trim_end(), drawn, "record it anew: docs/images/record.py says how");
 }
 
 #[test]

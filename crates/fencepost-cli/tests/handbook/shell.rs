@@ -1,12 +1,12 @@
 //! Blocks for a shell: run one after the other, as a reader would, with the servers that the page takes for granted.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use fencepost_testkit::etcd::Etcd;
 use fencepost_testkit::postgres::Postgres;
 use fencepost_testkit::redis::Redis;
 
-use crate::blocks::{Block, Page};
+use crate::blocks::{Block, Page, root};
 use crate::support::{Done, PROGRAM, Place, Running};
 
 /// A page says where servers are, as they are by default. Here they are elsewhere.
@@ -17,7 +17,14 @@ const SERVICE: &str = "127.0.0.1:7117";
 const POSTGRES: &str = "postgres://app@127.0.0.1:5432/app";
 
 /// What is already built need not be built again.
-const BUILD: &str = "cargo run -q -p fencepost-cli --";
+const BUILD: &str = "cargo run -p fencepost-cli --";
+
+/// Where the clone is, seen from a crate beside it.
+const LIBRARY: &str = "../fencepost/crates/fencepost";
+
+/// What builds a reader's crate as the workspace is built, so that what is already built need not be built again.
+const PROFILE: &str =
+    "[profile.dev]\ndebug = 'line-tables-only'\n[profile.dev.package.fencepost-core]\nopt-level = 2\n";
 
 /// Stands between what one block says and what the next one says.
 const MARK: &str = "@@ the next block @@";
@@ -35,7 +42,8 @@ pub(crate) struct Stage<'a> {
 impl<'a> Stage<'a> {
     pub(crate) fn new(page: &'a Page) -> Self {
         let place = Place::new();
-        let mut places = vec![(BUILD.to_owned(), "fencepost".to_owned())];
+        let library = root().join("crates/fencepost").display().to_string();
+        let mut places = vec![(BUILD.to_owned(), "fencepost".to_owned()), (LIBRARY.to_owned(), library)];
         let mut servers: Vec<Box<dyn std::any::Any>> = Vec::new();
         let runs = |text: &str| page.blocks.iter().any(|block| block.is_run() && block.text.contains(text));
         for named in REDIS.into_iter().filter(|named| runs(named)) {
@@ -65,7 +73,11 @@ impl<'a> Stage<'a> {
     /// Runs every block, in one shell as a reader would; what went otherwise than the page says, one sentence each.
     pub(crate) fn play(&self) -> Vec<String> {
         let run: Vec<&Block> = self.page.blocks.iter().filter(|block| block.is_run()).collect();
-        let parts = run.iter().map(|block| format!("echo '{MARK}'\n{}\n", block.text));
+        let parts = self.page.blocks.iter().filter_map(|block| match block {
+            main if main.is_main() => Some(format!("cat >src/main.rs <<'{MARK}'\n{}\n{MARK}\n", main.text)),
+            block if block.is_run() => Some(format!("echo '{MARK}'\n{}\n", typed(&block.text))),
+            _ => None,
+        });
         let done = self.run(&parts.collect::<String>());
         let said: Vec<&str> = done.stdout.split(&format!("{MARK}\n")).skip(1).collect();
         if done.code != 0 {
@@ -98,13 +110,51 @@ impl<'a> Stage<'a> {
     fn run(&self, text: &str) -> Done {
         let here = self.places.iter().fold(text.to_owned(), |text, (named, here)| text.replace(named, here));
         let script = format!("exec 2>&1\n{here}");
-        let done = self.place.program("timeout").arguments(["--kill-after=5", "240", "sh", "-eu", "-c", &script]);
+        let done = self.place.program("timeout").arguments(["--kill-after=5", "600", "sh", "-eu", "-c", &script]);
+        self.place.write(".cargo/config.toml", PROFILE);
+        let done = cargo_homes().into_iter().fold(done, |done, (name, value)| done.set(name, &value));
+        let done = done.set("CARGO_NET_OFFLINE", "true");
         let mut done = done.set("PATH", &path()).end();
-        for (named, here) in self.places.iter().filter(|(named, _)| named != BUILD) {
+        for (named, here) in self.places.iter().filter(|(named, _)| named != BUILD && named != LIBRARY) {
             done.stdout = done.stdout.replace(here, named);
         }
         done
     }
+}
+
+/// What a reader's shell would do: a new crate takes the versions that the clone has.
+fn typed(text: &str) -> String {
+    let lock = root().join("Cargo.lock");
+    let lines = text.lines().map(|line| match line.strip_prefix("cargo new ") {
+        Some(name) => format!("{line}; cp '{}' {name}/\n", lock.display()),
+        None => format!("{line}\n"),
+    });
+    lines.collect()
+}
+
+/// Runs a command in the root of the repository, as it is; its locks are in a folder of its own.
+pub(crate) fn as_typed(command: &str) -> Done {
+    let place = Place::new();
+    let script = format!("cd '{}' && {command}", root().display());
+    let shell = place.program("sh").arguments(["-eu", "-c", &script]);
+    cargo_homes().into_iter().fold(shell, |shell, (name, value)| shell.set(name, &value)).end()
+}
+
+/// A place has a home of its own; the tools stay where they are. In CI nothing is built in steps.
+fn cargo_homes() -> Vec<(&'static str, String)> {
+    let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+    let at = |name: &'static str, folder: &str| {
+        (name, std::env::var(name).unwrap_or_else(|_| home.join(folder).display().to_string()))
+    };
+    let in_steps = if std::env::var_os("CI").is_some() { "0" } else { "1" };
+    vec![
+        at("CARGO_HOME", ".cargo"),
+        at("RUSTUP_HOME", ".rustup"),
+        ("CARGO_INCREMENTAL", in_steps.to_owned()),
+        // Not the folder of the program that other tests start meanwhile: it would be replaced under them.
+        ("CARGO_TARGET_DIR", root().join("target/reader").display().to_string()),
+        ("CARGO_TERM_COLOR", "never".to_owned()),
+    ]
 }
 
 impl Drop for Stage<'_> {
@@ -122,7 +172,7 @@ fn path() -> String {
 }
 
 /// Whether this was said, up to what the page leaves open.
-fn is_like(said: &str, shown: &str) -> bool {
+pub(crate) fn is_like(said: &str, shown: &str) -> bool {
     let (said, shown): (Vec<&str>, Vec<&str>) = (said.trim_end().lines().collect(), shown.trim_end().lines().collect());
     lines_are_like(&said, &shown)
 }

@@ -127,7 +127,7 @@ impl<D: InTransaction> StockRows<D> {
         }
         if hold_for < Duration::from_millis(1) || hold_for > HOLD_MAX {
             let cure = "hold it for at least a millisecond and for ten years at most";
-            return Err(Invalid::new("hold_for", format!("{hold_for:?}"), cure).into());
+            return Err(Invalid::new("hold_for", crate::span::spoken(hold_for), cure).into());
         }
         let count = i64::from(count);
         if !self.take(count).await? {

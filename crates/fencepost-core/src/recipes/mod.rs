@@ -7,15 +7,21 @@
 mod noted;
 mod once_per_key;
 mod once_per_window;
+#[cfg(feature = "schedule")]
+mod schedule;
 mod single_flight;
 mod stock;
+mod windows;
 
 pub use crate::fence::Settled;
 pub use once_per_key::{Finished, Once, OnceError, OncePerKey};
-pub use once_per_window::{OncePerWindow, Ran, Window, WindowState};
+pub use once_per_window::OncePerWindow;
+#[cfg(feature = "schedule")]
+pub use schedule::Schedule;
 pub(crate) use single_flight::Rebuilding;
 pub use single_flight::{Boxed, SingleFlight, Values};
 pub use stock::{Reservation, Stock};
+pub use windows::{Ran, Window, WindowState};
 
 use std::time::Duration;
 

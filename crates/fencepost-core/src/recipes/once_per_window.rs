@@ -4,22 +4,19 @@ use std::convert::Infallible;
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use serde::{Deserialize, Serialize};
-
 use super::noted::{Elsewhere, Noted, checked_span, invalid, not_begun, not_sealed, refused, unrecorded};
+use super::windows::{Begun, Current, Note, Ran, Window, WindowState, millis, millis_of};
 use crate::error::{AcquireError, Invalid, RunError, StoreError};
 use crate::fence::FenceError;
 use crate::guard::Guard;
 use crate::lock::{Lock, working};
 use crate::locks::Locks;
 use crate::records::Record;
-use crate::state::Holder;
+use crate::span::spoken;
 use crate::token::FencingToken;
 
 /// What is known of a job is kept for so long after its last run.
 const KEEP: Duration = Duration::from_secs(400 * 24 * 3600);
-/// So many named windows are remembered.
-const NAMES_MAX: usize = 100;
 
 /// One run per window in the cluster. It skips, and never waits.
 ///
@@ -42,121 +39,39 @@ pub struct OncePerWindow {
     name: String,
     window: Window,
     at: Option<SystemTime>,
+    within: Option<Duration>,
     ttl: Option<Duration>,
     loss_margin: Option<Duration>,
     at_least: Duration,
     at_most: Option<Duration>,
 }
 
-/// Which runs are the same one.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Window {
-    /// All within such a span, counted from 1970 in UTC: a day, an hour, ten minutes.
-    Every(Duration),
-    /// All of this name, such as `2026-11-15T02`. The last hundred names of a job are remembered.
-    Named(String),
-}
-
-impl From<Duration> for Window {
-    fn from(every: Duration) -> Self {
-        Self::Every(every)
-    }
-}
-
-impl From<&str> for Window {
-    fn from(name: &str) -> Self {
-        Self::Named(name.to_owned())
-    }
-}
-
-impl From<String> for Window {
-    fn from(name: String) -> Self {
-        Self::Named(name)
-    }
-}
-
-/// What is known of a job.
-#[derive(Clone, PartialEq, Debug)]
-#[non_exhaustive]
-pub struct WindowState {
-    /// When the last run began that came to an end, by the clock of its runner.
-    pub last_run: Option<SystemTime>,
-    /// Its window.
-    pub last_window: Option<Ran>,
-    /// What its error said, if it failed.
-    pub failed: Option<String>,
-    /// Who runs it now.
-    pub running: Option<Holder>,
-    /// When the next window begins, by the schedule or that of the last run; `None` for named ones.
-    pub next: Option<SystemTime>,
-}
-
-/// A window that has run.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Ran {
-    /// The one of the schedule that began then.
-    Since(SystemTime),
-    /// The one of this name.
-    Named(String),
-}
-
-/// What is noted of a job.
-#[derive(Default, Serialize, Deserialize)]
-#[serde(default)]
-struct Note {
-    began_ms: u64,
-    /// The last window of a schedule, in milliseconds since 1970.
-    window_ms: Option<u64>,
-    /// The span of that schedule, unless the last run was of a named window.
-    every_ms: Option<u64>,
-    /// The last named windows.
-    names: Vec<String>,
-    /// The last run was of a named one.
-    was_named: bool,
-    failed: Option<String>,
-    /// Nobody starts it for so long after this was written.
-    rest_ms: u64,
-    /// A run that was begun for somebody elsewhere, who finishes it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    begun: Option<Begun>,
-    /// The last run was such a one, under this token.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    finished_by: Option<u64>,
-}
-
-/// A run that was begun; this was written then.
-#[derive(Serialize, Deserialize)]
-struct Begun {
-    token: u64,
-    began_ms: u64,
-    window: Current,
-    at_least_ms: u64,
-    at_most_ms: Option<u64>,
-}
-
-impl Note {
-    /// This window is not to be run, as it was noted so long ago.
-    fn settles(&self, window: &Current, ago: Duration) -> bool {
-        window.is_done(self) || ago < Duration::from_millis(self.rest_ms)
-    }
-
-    fn last(&self) -> Option<Ran> {
-        match self.was_named {
-            true => self.names.last().cloned().map(Ran::Named),
-            false => self.window_ms.map(|began| Ran::Since(UNIX_EPOCH + Duration::from_millis(began))),
-        }
-    }
-}
-
 impl OncePerWindow {
     pub(super) fn new(locks: Locks, name: String, window: Window) -> Self {
         let name = named(&name);
-        Self { locks, name, window, at: None, ttl: None, loss_margin: None, at_least: Duration::ZERO, at_most: None }
+        Self {
+            locks,
+            name,
+            window,
+            at: None,
+            within: None,
+            ttl: None,
+            loss_margin: None,
+            at_least: Duration::ZERO,
+            at_most: None,
+        }
     }
 
     /// The window of that time, such as that for which it was scheduled. Default: the time when it runs.
     pub fn at(mut self, time: SystemTime) -> Self {
         self.at = Some(time);
+        self
+    }
+
+    /// A window that nobody ran within this time after it began is skipped. Default: it can be run until the next one
+    /// begins, so a job that is called for the first time at noon runs at noon, whatever its schedule.
+    pub fn start_within(mut self, time: Duration) -> Self {
+        self.within = Some(time);
         self
     }
 
@@ -196,7 +111,7 @@ impl OncePerWindow {
         &self,
         work: impl AsyncFnOnce(&Guard) -> Result<T, E>,
     ) -> Result<Option<T>, RunError<E>> {
-        let window = self.current().map_err(invalid)?;
+        let Some(window) = self.current().map_err(invalid)? else { return Ok(None) };
         let noted = Noted::new(&self.locks, &self.name, "name").map_err(invalid)?;
         // Most calls find it done: they need no lock.
         if self.is_settled(&noted, &window).await.map_err(not_begun)? {
@@ -259,7 +174,7 @@ impl OncePerWindow {
 
     /// Whether somebody may begin its window now, as far as can be seen without the lock.
     pub async fn is_due(&self) -> Result<bool, AcquireError> {
-        let window = self.current()?;
+        let Some(window) = self.current()? else { return Ok(false) };
         let noted = Noted::new(&self.locks, &self.name, "name")?;
         Ok(!self.is_settled(&noted, &window).await?)
     }
@@ -268,7 +183,7 @@ impl OncePerWindow {
     /// [finishes](Locks::finish_window) it. Answers which window that is: begun again under the same token, it is the one of
     /// the first time. `None`: the window has run; give the lock back.
     pub async fn begin(&self, token: FencingToken) -> Result<Option<Ran>, RunError<Infallible>> {
-        let window = self.current().map_err(invalid)?;
+        let Some(window) = self.current().map_err(invalid)? else { return Ok(None) };
         let noted = Noted::new(&self.locks, &self.name, "name").map_err(invalid)?;
         // Whoever finished it under this token has had the last word.
         if self.is_settled(&noted, &window).await.map_err(not_begun)? {
@@ -295,46 +210,89 @@ impl OncePerWindow {
         let noted = Noted::new(&self.locks, &self.name, "name").map_err(|bad| refused(&bad, "inspect"))?;
         let note = noted.read::<Note>().await?.map(|(note, _)| note);
         let running = self.locks.inspect(&self.name).await?.holders.into_iter().next();
-        let every = match &self.window {
-            Window::Every(every) => Some(*every),
-            Window::Named(_) => note.as_ref().and_then(|note| note.every_ms).map(Duration::from_millis),
+        let window = self.window_by(note.as_ref());
+        let next = match &window {
+            Window::Every(every) => self.begins(*every).map(|began| UNIX_EPOCH + began + *every),
+            #[cfg(feature = "schedule")]
+            Window::Scheduled(schedule) => schedule.next(self.time()),
+            Window::Named(_) => None,
         };
-        let next = every.and_then(|every| Some(UNIX_EPOCH + self.begins(every)? + every));
         Ok(WindowState {
             last_run: note.as_ref().map(|note| UNIX_EPOCH + Duration::from_millis(note.began_ms)),
             last_window: note.as_ref().and_then(Note::last),
             failed: note.and_then(|note| note.failed),
             running,
             next,
+            #[cfg(feature = "schedule")]
+            schedule: match window {
+                Window::Scheduled(schedule) => Some(schedule),
+                _ => None,
+            },
         })
+    }
+
+    /// The windows of this job; of a job whose windows have names, those of its last run.
+    fn window_by(&self, note: Option<&Note>) -> Window {
+        match (&self.window, note) {
+            #[cfg(feature = "schedule")]
+            (Window::Named(_), Some(Note { schedule: Some(text), .. })) => {
+                text.read().map_or_else(|| self.window.clone(), Window::Scheduled)
+            }
+            (Window::Named(_), Some(Note { every_ms: Some(every), .. })) => Duration::from_millis(*every).into(),
+            (window, _) => window.clone(),
+        }
     }
 
     /// The window that it would run now.
     pub fn which(&self) -> Ran {
         match &self.window {
             Window::Every(every) => Ran::Since(UNIX_EPOCH + self.begins(*every).unwrap_or_default()),
+            #[cfg(feature = "schedule")]
+            Window::Scheduled(schedule) => Ran::Since(schedule.last(self.time()).unwrap_or(UNIX_EPOCH)),
             Window::Named(name) => Ran::Named(name.clone()),
         }
     }
 
-    /// When the window began in which we are, by our clock.
-    fn begins(&self, every: Duration) -> Option<Duration> {
-        let every = u64::try_from(every.as_millis()).ok().filter(|every| *every > 0)?;
-        let time = self.at.unwrap_or_else(|| self.locks.wall());
-        Some(Duration::from_millis(millis(time) / every * every))
+    /// The time whose window this is, by our clock.
+    fn time(&self) -> SystemTime {
+        self.at.unwrap_or_else(|| self.locks.wall())
     }
 
-    fn current(&self) -> Result<Current, Invalid> {
+    /// When the window began in which we are.
+    fn begins(&self, every: Duration) -> Option<Duration> {
+        let every = u64::try_from(every.as_millis()).ok().filter(|every| *every > 0)?;
+        Some(Duration::from_millis(millis(self.time()) / every * every))
+    }
+
+    /// The window that is to be run now; `None`: it is too late for it.
+    fn current(&self) -> Result<Option<Current>, Invalid> {
         if let Some(most) = self.at_most {
             checked_span("at_most_for", most)?;
         }
         if self.at_least > KEEP {
-            return Err(Invalid::new("at_least_for", format!("{:?}", self.at_least), "400 days are the most"));
+            return Err(Invalid::new("at_least_for", spoken(self.at_least), "400 days are the most"));
         }
+        let window = self.window_now()?;
+        let Some(within) = self.within else { return Ok(Some(window)) };
+        checked_span("start_within", within)?;
+        let Some(began) = window.began() else {
+            let cure = "a named window has no beginning: leave it out, or name the windows by a schedule";
+            return Err(Invalid::new("start_within", spoken(within), cure));
+        };
+        let is_late = millis(self.time()).saturating_sub(began) > millis_of(within);
+        Ok((!is_late).then_some(window))
+    }
+
+    fn window_now(&self) -> Result<Current, Invalid> {
         match &self.window {
             Window::Every(every) => match self.begins(*every) {
                 Some(began) => Ok(Current::Since { began: millis_of(began), every: millis_of(*every) }),
-                None => Err(Invalid::new("window", format!("{every:?}"), "a window has at least a millisecond")),
+                None => Err(Invalid::new("window", spoken(*every), "a window has at least a millisecond")),
+            },
+            #[cfg(feature = "schedule")]
+            Window::Scheduled(schedule) => match schedule.last(self.time()) {
+                Some(began) => Ok(Current::Scheduled { began: millis(began), schedule: schedule.text().clone() }),
+                None => Err(Invalid::new("window", schedule.zone(), "this schedule has not begun yet")),
             },
             Window::Named(name) if name.is_empty() || name.len() > 255 => {
                 let cure = format!("it has {} bytes: give the window a name of 1 to 255", name.len());
@@ -423,62 +381,9 @@ fn age(record: &Record) -> Duration {
 
 /// What a run that took too long has come to.
 fn stopped_after(limit: Duration) -> String {
-    format!("stopped after {limit:?}")
+    format!("stopped after {}", spoken(limit))
 }
 
 fn named(name: &str) -> String {
     format!("cron/{name}")
-}
-
-/// The window in which somebody asks.
-#[derive(Clone, Serialize, Deserialize)]
-enum Current {
-    /// In milliseconds, since 1970.
-    Since {
-        began: u64,
-        every: u64,
-    },
-    Named(String),
-}
-
-impl Current {
-    fn is_done(&self, note: &Note) -> bool {
-        match self {
-            // A later one has run: this is a clock that is slow.
-            Self::Since { began, .. } => note.window_ms.is_some_and(|last| last >= *began),
-            Self::Named(name) => note.names.contains(name),
-        }
-    }
-
-    fn shown(&self) -> Ran {
-        match self {
-            Self::Since { began, .. } => Ran::Since(UNIX_EPOCH + Duration::from_millis(*began)),
-            Self::Named(name) => Ran::Named(name.clone()),
-        }
-    }
-
-    fn noted_in(&self, mut note: Note, began_ms: u64, failed: Option<String>) -> Note {
-        (note.began_ms, note.failed) = (began_ms, failed);
-        (note.begun, note.finished_by) = (None, None);
-        match self {
-            Self::Since { began, every } => {
-                (note.window_ms, note.every_ms, note.was_named) = (Some(*began), Some(*every), false);
-            }
-            Self::Named(name) => {
-                note.names.push(name.clone());
-                let old = note.names.len().saturating_sub(NAMES_MAX);
-                note.names.drain(..old);
-                (note.every_ms, note.was_named) = (None, true);
-            }
-        }
-        note
-    }
-}
-
-fn millis(wall: SystemTime) -> u64 {
-    millis_of(wall.duration_since(UNIX_EPOCH).unwrap_or_default())
-}
-
-fn millis_of(span: Duration) -> u64 {
-    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }

@@ -142,7 +142,7 @@ impl Stock {
         }
         if hold_for < Duration::from_millis(1) || hold_for > KEEP {
             let cure = "hold it for at least a millisecond and for ten years at most";
-            return Err(refused(&Invalid::new("hold_for", format!("{hold_for:?}"), cure), "reserve"));
+            return Err(refused(&Invalid::new("hold_for", crate::span::spoken(hold_for), cure), "reserve"));
         }
         let id = self.locks.new_id("reserve")?;
         let reserved = self.change(|note| {

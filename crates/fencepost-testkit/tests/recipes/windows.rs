@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
-use fencepost_core::{AcquireError, Blocking, Guard, LossReason, Ran, RunError};
+use fencepost_core::{AcquireError, Blocking, Guard, LossReason, Ran, RunError, Schedule};
 use fencepost_testkit::poll;
 
 use crate::{HOUR, MS, SECOND, TTL, World, endless, is_stale, never};
@@ -112,6 +112,48 @@ fn nobody_starts_again_before_the_least_time_nor_runs_past_the_most() {
         other => panic!("{other:?}"),
     }
     let state = limited.inspect().block().expect("an answer");
-    assert_eq!(state.failed.as_deref(), Some("stopped after 600s"));
+    assert_eq!(state.failed.as_deref(), Some("stopped after 10m"));
     assert_eq!(limited.run(never::<()>).block().expect("an answer"), None, "it counts as failed");
+}
+
+/// Two in the morning in Los Angeles is 9:00 in UTC in summer, and 10:00 in winter, which begins in that night.
+#[test]
+fn a_schedule_has_one_run_per_day_at_its_hour_there() {
+    let world = World::of(1);
+    let nightly = Schedule::daily("02:00", "America/Los_Angeles").expect("a schedule");
+    let job = || world.locks().once_per_window("report", nightly.clone()).start_within(HOUR);
+    let run = || job().run(async |_| Ok::<_, &str>(())).block().expect("an answer").is_some();
+    let october_31 = UNIX_EPOCH + Duration::from_secs(1_793_404_800);
+    for (hours, ran) in [(8, false), (9, true), (9, false), (24, false), (33, false), (34, true), (34, false)] {
+        world.clock.set_wall(october_31 + hours * HOUR);
+        assert_eq!(run(), ran, "{hours} h");
+    }
+    let late = world.locks().once_per_window("other", nightly.clone());
+    assert!(late.run(async |_| Ok::<_, &str>(())).block().expect("an answer").is_some(), "late is better than never");
+    world.clock.set_wall(october_31 + 36 * HOUR);
+    let skipped = world.locks().once_per_window("third", nightly.clone()).start_within(HOUR);
+    assert!(!skipped.is_due().block().expect("an answer"), "its hour is over");
+    // Whoever asks need not know the schedule.
+    let state = world.locks().once_per_window("report", "").inspect().block().expect("an answer");
+    assert_eq!(state.last_window, nightly.last(october_31 + 36 * HOUR).map(Ran::Since));
+    assert_eq!((state.next, state.schedule), (nightly.next(october_31 + 36 * HOUR), Some(nightly.clone())));
+    let named = world.locks().once_per_window("report", "once more").start_within(HOUR).run(never::<()>).block();
+    assert!(matches!(named, Err(RunError::Acquire(AcquireError::Invalid(bad))) if bad.field == "start_within"));
+}
+
+/// A run of a schedule that is begun here and finished elsewhere is noted as one that was run here.
+#[test]
+fn a_scheduled_run_is_finished_elsewhere() {
+    let world = World::of(1);
+    let locks = world.locks();
+    let nightly = Schedule::cron("0 2 * * *", "Europe/Berlin").expect("a schedule");
+    let job = locks.once_per_window("report", nightly.clone());
+    let guard = job.lock().acquire().block().expect("free");
+    let began = job.begin(guard.token()).block().expect("an answer");
+    assert_eq!(began, Some(job.which()));
+    assert!(locks.finish_window("report", guard.token(), None, TTL).block().expect("an answer"));
+    guard.release().block().expect("an answer");
+    assert!(!job.is_due().block().expect("an answer"));
+    let state = locks.once_per_window("report", "").inspect().block().expect("an answer");
+    assert_eq!((state.last_window, state.schedule), (began, Some(nightly)));
 }

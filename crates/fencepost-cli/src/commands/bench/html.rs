@@ -145,7 +145,7 @@ fn contended(page: &mut Page, findings: &Findings) {
 fn reading(page: &mut Page, findings: &Findings) {
     page.section("How to read this", "");
     page.paragraph(
-        "Every client asks again as soon as it is answered, so rates are the most that so many clients get, and waits \
+        "Every client asks again as soon as it is answered, so rates are the most that these clients can get, and waits \
          grow with their number. Durations are kept to one part in a hundred. A line that jumps from round to round \
          shows a machine or a store with other things to do: measure again when it is quiet.",
     );

@@ -43,7 +43,8 @@ pub(crate) fn bench(arguments: &Bench, settings: &Settings) -> Result<ExitCode, 
         other
     }));
     let stores = u32::try_from(configs.len()).expect("BUG: two at most");
-    let plan = Plan::new(arguments, arguments.ttl.unwrap_or(settings.config.ttl.value), stores)?;
+    let plan = Plan::new(arguments, arguments.ttl.unwrap_or(settings.config.ttl.value), stores)
+        .map_err(|invalid| settings.typed.restore(invalid))?;
     let page = arguments.html.as_deref().map(|file| Report::prepare("--html", file)).transpose()?;
     let machine = Machine::look();
     let interrupt = Interrupt::listen()?;

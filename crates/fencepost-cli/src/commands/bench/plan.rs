@@ -34,7 +34,7 @@ impl Plan {
         let clients = clients(&arguments.clients)?;
         let length = arguments.length;
         if length < LENGTH.0 || length > LENGTH.1 {
-            return Err(Invalid::new("--for", format!("{length:?}"), "measure for 1s to 1h"));
+            return Err(Invalid::new("--for", humantime::format_duration(length).to_string(), "measure for 1s to 1h"));
         }
         let mut workloads = Workload::ALL.to_vec();
         if clients == 1 {

@@ -33,11 +33,11 @@ fn judge_synchronization(report: &mut Report) {
     match said.as_deref() {
         Some("yes") => report.fact(PLACE, "clock", "follows a time source"),
         Some("no") => {
-            let evidence = "the clock follows no time source: tokens, and the order of lines, need clocks that agree";
+            let evidence = "the clock follows no time source: tokens and the order of queues need clocks that agree";
             report.find(Severity::Warning, "clock-sync", PLACE, evidence, cure);
         }
         _ => {
-            let evidence = "nobody here tells whether the clock follows a time source (timedatectl)";
+            let evidence = "cannot tell whether the clock follows a time source: timedatectl does not say";
             report.find(Severity::Notice, "clock-sync", PLACE, evidence, cure);
         }
     }
@@ -51,7 +51,7 @@ fn judge_suspend(report: &mut Report) {
     if slept > Duration::from_secs(1) {
         let evidence = format!("it has been suspended for {} since it was started", shown(slept));
         let cure =
-            "nothing has to be done: leases go on while it sleeps, and whoever wakes up too late hears of the loss";
+            "nothing to do: leases continue while it sleeps, and a holder that wakes up too late is told of the loss";
         report.find(Severity::Notice, "suspend", PLACE, evidence, cure);
     }
 }

@@ -63,6 +63,7 @@ pub(crate) fn top(arguments: Top, settings: Settings) -> Result<ExitCode, Failur
         delay: arguments.delay,
         limit: usize::try_from(arguments.limit).unwrap_or(usize::MAX),
         read_only: arguments.read_only,
+        all: arguments.all,
     };
     if arguments.once {
         return once(options, &settings);

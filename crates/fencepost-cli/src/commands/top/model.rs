@@ -78,6 +78,8 @@ pub(super) struct Options {
     pub(super) delay: Duration,
     pub(super) limit: usize,
     pub(super) read_only: bool,
+    /// Free locks are shown, too, from the beginning.
+    pub(super) all: bool,
 }
 
 /// Why nothing is known of the store now.
@@ -135,6 +137,7 @@ pub(super) struct Model {
 impl Model {
     pub(super) fn new(options: Options, size: (usize, usize)) -> Self {
         Self {
+            show: if options.all { Show::All } else { Show::InUse },
             options,
             book: Book::default(),
             health: Health::default(),
@@ -144,7 +147,6 @@ impl Model {
             page: Page::Locks,
             prompt: None,
             sort: Sort::by(Column::Line),
-            show: Show::InUse,
             filter: String::new(),
             paused_at: None,
             note: None,

@@ -148,7 +148,7 @@ fn remarks(figures: &Figures, left: &Leftovers) -> Vec<String> {
     }
     if figures.unreached > 0 {
         let what = "clients that nobody had struck could not connect";
-        let files = "the store was away, or this machine has too few open files or processes for so many";
+        let files = "the store was away, or this machine allows too few open files or processes for these clients";
         remarks.push(format!("{what}, {} times: {files}", figures.unreached));
     }
     if let Leftovers::Unknown(why) = left {

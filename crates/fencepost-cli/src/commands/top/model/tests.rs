@@ -3,7 +3,7 @@ use super::*;
 
 fn options() -> Options {
     let (store, prefix) = ("sqlite:locks.db".into(), String::new());
-    Options { store, prefix, delay: Duration::from_secs(1), limit: 10_000, read_only: false }
+    Options { store, prefix, delay: Duration::from_secs(1), limit: 10_000, read_only: false, all: false }
 }
 
 /// A screen of 80 by 24 on these locks.

@@ -154,7 +154,7 @@ pub(super) fn emptiness(model: &Model) -> String {
     match (model.book.read_at, model.show) {
         (None, _) => "Reading…".into(),
         _ if !model.filter.is_empty() => "Nothing here matches the filter; Esc takes it away.".into(),
-        (_, Show::InUse) => "No lock is in use. Tab shows those that are free.".into(),
+        (_, Show::InUse) => "No lock is in use. Tab shows the free ones.".into(),
         (_, Show::Contended) => "Nobody waits.".into(),
         _ => "There is no lock.".into(),
     }

@@ -25,7 +25,7 @@ const KEYS: [(&str, &str); 21] = [
     ("", ""),
     ("bars", "green: well; yellow: less than half is left,"),
     ("", "so a renewal is late; red: less than a fifth"),
-    ("acquired", "changes seen between readings: at least so many"),
+    ("acquired", "changes seen between readings: there may be more"),
 ];
 
 pub(super) fn lines(model: &Model) -> Vec<Line> {

@@ -10,7 +10,7 @@ use super::*;
 
 fn model(size: (usize, usize)) -> (Model, Instant) {
     let (store, prefix) = ("redis://127.0.0.1:6379".into(), String::new());
-    let options = Options { store, prefix, delay: Duration::from_secs(1), limit: 10_000, read_only: false };
+    let options = Options { store, prefix, delay: Duration::from_secs(1), limit: 10_000, read_only: false, all: false };
     (Model::new(options, size), Instant::now())
 }
 
