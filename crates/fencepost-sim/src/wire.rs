@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fencepost_core::FencingToken;
 use fencepost_core::store::{
-    Abilities, Answer, Claim, Event, Listening, Mailbox, Moment, Owner, Post, Proposal, Reply, Step, Store,
+    Abilities, Answer, Claim, Closing, Event, Listening, Mailbox, Moment, Owner, Post, Proposal, Reply, Step, Store,
 };
 
 use crate::flaw::Flaw;
@@ -181,6 +181,16 @@ impl Store for Wire {
 
     fn clock(&self) -> Option<FencingToken> {
         Some(token_at(self.hub.net().estimate(self.pid.0, self.node)))
+    }
+
+    /// A link that is cut looks like a slow one.
+    fn is_live(&self) -> Option<bool> {
+        None
+    }
+
+    /// A node keeps nothing for claims to come.
+    fn close(&self, closing: Closing) {
+        drop(closing);
     }
 }
 

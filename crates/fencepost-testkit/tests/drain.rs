@@ -227,6 +227,8 @@ fn a_node_that_answers_an_error_is_not_waited_for_unless_its_link_is_up_again() 
         let Ok(Kept::Release(node, step, deadline, reply)) = kept.recv() else { panic!("and once more") };
         told.store(true, Ordering::SeqCst);
         node.inner.submit(step, deadline, reply);
+        // It could send more.
+        drop(node);
         kept.iter().for_each(drop);
     });
     drop(guard);
