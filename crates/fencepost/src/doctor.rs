@@ -49,6 +49,12 @@ pub fn examine(url: &str, ttl: Duration) -> Result<Report, StoreError> {
 fn memory() -> Report {
     let mut report = Report::new("this connection only");
     let cure = "name a store that others reach, too: sqlite:, redis://, etcd://, postgres://";
-    report.find(Severity::Warning, "nobody-else", "memory:", "locks in memory exclude only users of this connection", cure);
+    report.find(
+        Severity::Warning,
+        "nobody-else",
+        "memory:",
+        "locks in memory exclude only users of this connection",
+        cure,
+    );
     report
 }
