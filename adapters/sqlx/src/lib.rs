@@ -25,13 +25,23 @@ use bound;
 
 /// What sqlx said while a token was checked.
 #[allow(dead_code, reason = "each dialect uses it")]
-fn said(error: &sqlx::Error) -> FenceError {
-    let kind = match error {
-        sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed => StoreErrorKind::Unreachable,
-        _ => StoreErrorKind::Unexpected,
+fn said(error: &sqlx::Error, database: &str) -> FenceError {
+    let code = error.as_database_error().and_then(|said| said.code());
+    let (kind, cure) = match error {
+        sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed => {
+            (StoreErrorKind::Unreachable, String::new())
+        }
+        _ if code.as_deref().is_some_and(|code| MISSING.contains(&code)) => {
+            let cure = format!("; create the table that `fencepost schema --fence {database}` prints");
+            (StoreErrorKind::Misconfigured, cure)
+        }
+        _ => (StoreErrorKind::Unexpected, String::new()),
     };
-    FenceError::Store(StoreError::new(kind, "check", error.to_string()))
+    FenceError::Store(StoreError::new(kind, "check", format!("{error}{cure}")))
 }
+
+/// There is no such table: in PostgreSQL, and in MySQL.
+const MISSING: [&str; 2] = ["42P01", "42S02"];
 
 /// Busy is an answer, the rest is trouble.
 #[allow(dead_code, reason = "each dialect uses it")]

@@ -16,7 +16,7 @@ const BUSY: [u16; 2] = [1205, 3572];
 /// [`FenceError::Stale`]: roll back, and stop working. Else what the database said.
 pub async fn check(transaction: &mut MySqlConnection, resource: &str, token: FencingToken) -> Result<(), FenceError> {
     let statement = fence::sql(Sql::MySql, resource, token);
-    let done = bound!(statement).execute(transaction).await.map_err(|error| said(&error))?;
+    let done = bound!(statement).execute(transaction).await.map_err(|error| said(&error, "mysql"))?;
     Ok(token.check(i64::try_from(done.last_insert_id()).unwrap_or(i64::MAX))?)
 }
 

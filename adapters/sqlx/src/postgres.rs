@@ -16,8 +16,8 @@ const BUSY: &str = "55P03";
 /// [`FenceError::Stale`]: roll back, and stop working. Else what the database said.
 pub async fn check(transaction: &mut PgConnection, resource: &str, token: FencingToken) -> Result<(), FenceError> {
     let statement = fence::sql(Sql::Postgres, resource, token);
-    let row = bound!(statement).fetch_one(transaction).await.map_err(|error| said(&error))?;
-    Ok(token.check(row.try_get(0).map_err(|error| said(&error))?)?)
+    let row = bound!(statement).fetch_one(transaction).await.map_err(|error| said(&error, "postgres"))?;
+    Ok(token.check(row.try_get(0).map_err(|error| said(&error, "postgres"))?)?)
 }
 
 /// Locks rows of your own table until your transaction ends, and answers them.

@@ -66,6 +66,18 @@ macro_rules! on {
             }
 
             #[test]
+            fn a_missing_table_of_the_check_is_said_with_the_command_that_prints_it() {
+                let server = $server.start();
+                runtime().block_on(async {
+                    let mut connection = connect(&server.url()).await;
+                    let mut transaction = connection.begin().await.expect("begun");
+                    let error = check(&mut transaction, "report", token(7)).await.expect_err("there is no table");
+                    let command = format!("`fencepost schema --fence {}`", stringify!($name));
+                    assert!(error.to_string().contains(&command), "{error}");
+                });
+            }
+
+            #[test]
             fn a_busy_row_is_told_and_the_transaction_goes_on() {
                 let server = $server.start();
                 runtime().block_on(async {

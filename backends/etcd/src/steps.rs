@@ -251,5 +251,5 @@ fn granted(revision: i64) -> Result<Answer, Failure> {
 
 fn restless() -> Failure {
     let what = format!("the keys of this lock changed {ROUNDS_MAX} times in one step");
-    Failure::new(StoreErrorKind::TooSlow, what, "it is tried again")
+    Failure::new(StoreErrorKind::TooSlow, what, "try again")
 }

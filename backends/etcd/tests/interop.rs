@@ -101,7 +101,7 @@ fn a_lock_of_etcdctl_can_be_thrown_out() {
     let locks = place.locks("ours");
     let mut theirs = Theirs::start(&place);
     theirs.await_lock();
-    let thrown_out = locks.force_release("x", "stuck").block().expect("an answer").expect("somebody");
+    let thrown_out = locks.force_release("x", "stuck").block().expect("an answer").holder.expect("somebody");
     let next = locks.lock("x").try_acquire().block().expect("an answer").expect("free");
     assert!(Some(next.token()) > thrown_out.token);
 }

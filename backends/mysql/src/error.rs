@@ -22,7 +22,7 @@ pub(crate) fn failure(error: &Error) -> Failure {
 
 fn sense(code: u16) -> (StoreErrorKind, &'static str) {
     match code {
-        1213 => (StoreErrorKind::TooSlow, "a deadlock; it is tried again while there is time"),
+        1213 => (StoreErrorKind::TooSlow, "a deadlock with another transaction: try again"),
         1205 | 3024 | 1969 => {
             (StoreErrorKind::TooSlow, "find who keeps the row locked: another program, or a client that was stopped")
         }
@@ -38,9 +38,9 @@ fn sense(code: u16) -> (StoreErrorKind, &'static str) {
             (StoreErrorKind::Unreachable, "lower `pool` in the URL, or let the server have more connections")
         }
         1290 | 1792 | 1836 => (StoreErrorKind::Unreachable, "this server is read only: name the primary"),
-        1021 | 1114 => (StoreErrorKind::Unreachable, "free some disk space; no lock is lost by that"),
+        1021 | 1114 => (StoreErrorKind::Unreachable, "free some disk space: until then no lock is granted or renewed"),
         1053 | 1077 | 1080 | 1152 | 1153..=1161 | 1317 | 1927 | 4031 => {
-            (StoreErrorKind::Unreachable, "the server ended the connection; it is tried again")
+            (StoreErrorKind::Unreachable, "the server ended the connection: check that it is up")
         }
         _ => (StoreErrorKind::Unexpected, "see the log of the server"),
     }

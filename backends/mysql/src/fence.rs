@@ -4,7 +4,8 @@ use fencepost_core::FencingToken;
 use fencepost_core::fence::{
     self, Bind, Column, FenceError, InTransaction, RowLock, RowLockError, Sql, Statement, StockRows,
 };
-use fencepost_core::store::StoreError;
+use fencepost_core::store::{StoreError, StoreErrorKind};
+use fencepost_sql::Failure;
 use mysql_async::prelude::Queryable;
 use mysql_async::{DriverError, Error, Row, Value};
 
@@ -13,12 +14,19 @@ use crate::error::failure;
 /// "Lock wait timeout", which is how MariaDB says that somebody has the row; and how MySQL does.
 const BUSY: [u16; 2] = [1205, 3572];
 
+/// There is no such table, or no such column.
+const MISSING: [u16; 2] = [1146, 1054];
+/// What to do where the table of [`check`] is missing.
+const TABLE: &str = "create the table that `fencepost schema --fence mysql` prints";
+/// What to do where the column of [`check_column`] is missing.
+const COLUMN: &str = "name a table and a column that exist: a BIGINT that begins with 0";
+
 /// Turns an older token away, in the transaction that writes ([`fence::sql`]). The table is that of [`fence::schema`].
 ///
 /// # Errors
 /// [`FenceError::Stale`]: roll back, and stop working. Else what the database said.
 pub async fn check(transaction: &mut impl Queryable, resource: &str, token: FencingToken) -> Result<(), FenceError> {
-    verdict(transaction, &fence::sql(Sql::MySql, resource, token), token).await
+    verdict(transaction, &fence::sql(Sql::MySql, resource, token), token, TABLE).await
 }
 
 /// The same for a column of the row it guards. A row that is not there has seen nothing.
@@ -31,16 +39,22 @@ pub async fn check_column(
     key: impl Into<Bind>,
     token: FencingToken,
 ) -> Result<(), FenceError> {
-    verdict(transaction, &column.statement(Sql::MySql, key, token), token).await
+    verdict(transaction, &column.statement(Sql::MySql, key, token), token, COLUMN).await
 }
 
 async fn verdict(
     transaction: &mut impl Queryable,
     statement: &Statement,
     token: FencingToken,
+    cure: &str,
 ) -> Result<(), FenceError> {
     let said = |error: Error| {
-        let failure = failure(&error);
+        let failure = match &error {
+            Error::Server(said) if MISSING.contains(&said.code) => {
+                Failure::new(StoreErrorKind::Misconfigured, &said.message, cure)
+            }
+            _ => failure(&error),
+        };
         FenceError::Store(StoreError::new(failure.kind, "check", failure.message))
     };
     let result = transaction.exec_iter(statement.text.as_str(), values(statement)).await.map_err(said)?;

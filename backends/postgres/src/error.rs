@@ -9,7 +9,7 @@ use tokio_postgres::error::SqlState;
 pub(crate) fn failure(error: &Error) -> Failure {
     let Some(code) = error.code() else {
         let (kind, cure) = match error.is_closed() {
-            true => (StoreErrorKind::Unreachable, "it is tried again; check that the server is up"),
+            true => (StoreErrorKind::Unreachable, "check that the server is up"),
             false if is_io(error) => (StoreErrorKind::Unreachable, "check the address, and that the server is up"),
             false => (StoreErrorKind::Unexpected, "check that a PostgreSQL server is at this address"),
         };
@@ -27,7 +27,7 @@ pub(crate) fn failure(error: &Error) -> Failure {
 fn sense(code: &SqlState) -> (StoreErrorKind, &'static str) {
     match *code {
         SqlState::T_R_SERIALIZATION_FAILURE | SqlState::T_R_DEADLOCK_DETECTED => {
-            (StoreErrorKind::TooSlow, "it is tried again while there is time")
+            (StoreErrorKind::TooSlow, "another transaction was in the way: try again")
         }
         SqlState::LOCK_NOT_AVAILABLE | SqlState::QUERY_CANCELED => {
             (StoreErrorKind::TooSlow, "find who keeps the row locked: another program, or a client that was stopped")
@@ -50,12 +50,14 @@ fn sense(code: &SqlState) -> (StoreErrorKind, &'static str) {
             StoreErrorKind::Unreachable,
             "this server is a standby: name the primary, or all and target_session_attrs=read-write",
         ),
-        SqlState::DISK_FULL => (StoreErrorKind::Unreachable, "free some disk space; no lock is lost by that"),
+        SqlState::DISK_FULL => {
+            (StoreErrorKind::Unreachable, "free some disk space: until then no lock is granted or renewed")
+        }
         SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT => {
             (StoreErrorKind::Unreachable, "this process was stopped in the middle of a step, which was undone")
         }
         _ if ["08", "57"].contains(&&code.code()[..2]) => {
-            (StoreErrorKind::Unreachable, "the server ended the connection; it is tried again")
+            (StoreErrorKind::Unreachable, "the server ended the connection: check that it is up")
         }
         _ => (StoreErrorKind::Unexpected, "see the log of the server"),
     }

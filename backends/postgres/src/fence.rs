@@ -4,19 +4,25 @@ use fencepost_core::FencingToken;
 use fencepost_core::fence::{
     self, Bind, Column, FenceError, InTransaction, RowLock, RowLockError, Sql, Statement, StockRows,
 };
-use fencepost_core::store::StoreError;
+use fencepost_core::store::{StoreError, StoreErrorKind};
+use fencepost_sql::Failure;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Error, GenericClient, Row};
 
 use crate::error::failure;
 
+/// What to do where the table of [`check`] is missing.
+const TABLE: &str = "create the table that `fencepost schema --fence postgres` prints";
+/// What to do where the column of [`check_column`] is missing.
+const COLUMN: &str = "name a table and a column that exist: a BIGINT that begins with 0";
+
 /// Turns an older token away, in the transaction that writes ([`fence::sql`]). The table is that of [`fence::schema`].
 ///
 /// # Errors
 /// [`FenceError::Stale`]: roll back, and stop working. Else what the database said.
 pub async fn check(client: &impl GenericClient, resource: &str, token: FencingToken) -> Result<(), FenceError> {
-    verdict(client, &fence::sql(Sql::Postgres, resource, token), token).await
+    verdict(client, &fence::sql(Sql::Postgres, resource, token), token, TABLE).await
 }
 
 /// The same for a column of the row it guards. A row that is not there has seen nothing.
@@ -29,12 +35,23 @@ pub async fn check_column(
     key: impl Into<Bind>,
     token: FencingToken,
 ) -> Result<(), FenceError> {
-    verdict(client, &column.statement(Sql::Postgres, key, token), token).await
+    verdict(client, &column.statement(Sql::Postgres, key, token), token, COLUMN).await
 }
 
-async fn verdict(client: &impl GenericClient, statement: &Statement, token: FencingToken) -> Result<(), FenceError> {
+async fn verdict(
+    client: &impl GenericClient,
+    statement: &Statement,
+    token: FencingToken,
+    cure: &str,
+) -> Result<(), FenceError> {
     let rows = rows(client, statement).await.map_err(|error| {
-        let failure = failure(&error);
+        let failure = match error.code() {
+            Some(&(SqlState::UNDEFINED_TABLE | SqlState::UNDEFINED_COLUMN)) => {
+                let said = error.as_db_error().map_or_else(|| error.to_string(), |said| said.message().to_owned());
+                Failure::new(StoreErrorKind::Misconfigured, said, cure)
+            }
+            _ => failure(&error),
+        };
         FenceError::Store(StoreError::new(failure.kind, "check", failure.message))
     })?;
     let seen = rows.first().map_or(0, |row| row.get(0));

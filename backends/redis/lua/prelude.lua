@@ -172,6 +172,9 @@ local function hand_over(pass)
       leave_line(owner)
     elseif good then
       leave_line(owner)
+      -- It holds since now; its tail says since when it waits.
+      local at, label = string.match(tail, '^([^|]*|)%d+(|.*)$')
+      if at then tail = at .. digits(now_ms) .. label end
       grant(owner, pass, mode, tonumber(kept_for), tail)
     else
       return

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use fencepost_core::store::{StoreError, StoreErrorKind, Trouble};
 use rusqlite::ErrorCode;
 
+use crate::path;
+
 /// Why the file could not be used.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -46,6 +48,9 @@ impl Failure {
                 (StoreErrorKind::Denied, "give this user the right to write to the file and its folder")
             }
             Some(ErrorCode::DiskFull) => (StoreErrorKind::Unreachable, FULL),
+            Some(ErrorCode::CannotOpen | ErrorCode::SystemIoFailure) if path::is_denied(file) => {
+                (StoreErrorKind::Denied, "give this user the right to read and write the file and those beside it")
+            }
             Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen) => {
                 (StoreErrorKind::Unreachable, "check the disk and that the folder is still there")
             }
@@ -74,7 +79,7 @@ impl Failure {
     }
 }
 
-const FULL: &str = "free some disk space; no lock is lost by that";
+const FULL: &str = "free some disk space: until then no lock is granted or renewed";
 const SPOILT: &str = "stop its users and move it away with its -wal file: a new one is made, and tokens still rise";
 
 #[cfg(test)]

@@ -8,6 +8,8 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 
 use fencepost_core::store::StoreErrorKind;
+use rustix::fs::{Access, AtFlags};
+use rustix::io::Errno;
 
 use crate::error::Failure;
 
@@ -67,6 +69,17 @@ pub(crate) fn open_beside(file: &Path, at: &Path) -> io::Result<File> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => options.open(at),
         outcome => outcome,
     }
+}
+
+/// Whether this user may not read and write the database, its log, or the index of that: SQLite only says that it cannot open
+/// something. The files are not opened here, because closing them would end SQLite's locks on them.
+pub(crate) fn is_denied(file: &Path) -> bool {
+    let denied = |path: &Path| {
+        let wanted = Access::READ_OK | Access::WRITE_OK;
+        let allowed = rustix::fs::accessat(rustix::fs::CWD, path, wanted, AtFlags::EACCESS);
+        matches!(allowed, Err(Errno::ACCESS | Errno::PERM | Errno::ROFS))
+    };
+    ["", "-wal", "-shm"].iter().any(|ending| denied(&beside(file, ending)))
 }
 
 /// Which file a path leads to: device and inode.

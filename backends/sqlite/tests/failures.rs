@@ -4,18 +4,43 @@ mod common;
 
 use std::env;
 use std::fs::{self, File};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
 
 use common::Place;
 use fencepost_core::{Blocking, StoreError, StoreErrorKind};
+use fencepost_testkit::process::{Other, role, say};
 
 fn refusal(file: &str) -> StoreError {
     let error = fencepost_sqlite::connect(file).block().expect_err("refused");
     let message = error.to_string();
     assert!(message.contains(file) && !message.contains('\n'), "{message}");
     error
+}
+
+/// Not a test of its own: what a process without special rights does.
+#[test]
+fn in_another_process() {
+    let Some((_, file)) = role() else { return };
+    let said = match fencepost_sqlite::connect(&file).block() {
+        Ok(locks) => {
+            locks.lock("a").try_acquire().block().map(|_| "opened".to_owned()).unwrap_or_else(|error| error.to_string())
+        }
+        Err(error) => format!("{:?} {error}", error.kind),
+    };
+    say(&format!("outcome: {said}"));
+}
+
+/// What a process is told that may do no more than the modes of files say, as root may.
+fn without_special_rights(file: &str) -> String {
+    let mut command = Command::new(env::current_exe().expect("this program"));
+    if fs::metadata("/proc/self").expect("read").uid() == 0 {
+        command = Command::new("setpriv");
+        command.arg("--bounding-set=-dac_override,-dac_read_search");
+        command.arg(env::current_exe().expect("this program"));
+    }
+    Other::start_by(command, "opens", file).says("outcome: ")
 }
 
 /// Runs a test that mounts something: as root, or as root of a name space of its own.
@@ -128,6 +153,21 @@ fn a_file_that_became_read_only_is_denied_until_it_can_be_written_again() {
     });
 }
 
+/// Each file that a store opens: SQLite says of all of them that it cannot open them, and not why.
+#[test]
+fn a_file_that_this_user_may_not_open_is_denied() {
+    for ending in ["", "-wal", "-shm", "-gate", "-open"] {
+        let place = Place::new();
+        let keeps_it_open = place.connect();
+        keeps_it_open.lock("b").acquire().block().expect("free").release().block().expect("released");
+        assert_eq!(without_special_rights(&place.file()), "opened");
+        let locked = format!("{}{ending}", place.file());
+        fs::set_permissions(&locked, fs::Permissions::from_mode(0)).expect("ours");
+        let said = without_special_rights(&place.file());
+        assert!(said.starts_with("Denied") && said.contains("right to"), "{locked}: {said}");
+    }
+}
+
 #[test]
 fn a_full_disk_is_said_and_locks_work_again_once_there_is_room() {
     as_root("a_full_disk_is_said_and_locks_work_again_once_there_is_room", || {
@@ -145,6 +185,7 @@ fn a_full_disk_is_said_and_locks_work_again_once_there_is_room() {
         let error = (0..10_000).find_map(|n| locks.lock(format!("lock {n}")).acquire().block().err()).expect("no room");
         let message = error.to_string();
         assert!(message.contains("locks.db") && message.contains("disk"), "{message}");
+        assert!(message.contains("no lock is granted or renewed"), "a lock may be lost by that: {message}");
         fs::remove_file(&ballast).expect("removed");
         drop(locks.lock("after").acquire().block().expect("there is room again"));
         assert!(guard.is_held());

@@ -65,7 +65,7 @@ fn a_revoked_holder_is_told_so() {
     let place = Place::new();
     let (one, two) = (place.connect(), place.connect());
     let guard = one.lock("a").acquire().block().expect("free");
-    assert!(two.force_release("a", "test").block().expect("done").is_some());
+    assert!(two.force_release("a", "test").block().expect("done").holder.is_some());
     let error = guard.renew().block().expect_err("lost");
     assert!(error.to_string().contains("released by force"), "{error}");
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use fencepost_core::store::{
-    Answer, Claim, Clock, Event, LockName, Moment, Owner, Reply, Step, StoreErrorKind, Then, Trouble,
+    Answer, Claim, Clock, Event, LockName, Moment, Owner, Reply, Step, StoreErrorKind, Then, Trouble, WeakReply,
 };
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -192,15 +192,16 @@ impl Engine {
         // A little before whoever asks gives up: then it hears what was waited for.
         let early = left.saturating_sub((left / 10).min(EARLY_MAX));
         let limit = Instant::now() + if must_run { early.max(FREE_WITHIN) } else { early };
-        let answer = self.run(&job.step, limit).await;
+        let answer = self.run(&job.step, &job.reply, limit).await;
         job.answer(answer.map_err(Failure::trouble));
     }
 
-    async fn run(&self, step: &Step, limit: Instant) -> Result<Answer, Failure> {
+    async fn run(&self, step: &Step, reply: &Reply, limit: Instant) -> Result<Answer, Failure> {
         match step {
-            Step::Acquire { claim, attempt, .. } => self.run_acquire(claim, *attempt, limit).await,
+            Step::Acquire { claim, attempt, .. } => self.run_acquire(claim, *attempt, reply, limit).await,
             Step::Renew { claim, token, .. } => {
                 let mut mine = self.take_mine(claim);
+                mine.hints = Some(reply.downgrade());
                 let answer = self.renew(claim, token.as_i64(), &mut mine, limit).await;
                 self.keep_mine(mine);
                 answer
@@ -214,7 +215,7 @@ impl Engine {
                 }
                 let freed = self.run_release(claim, limit).await?;
                 if claim.place().is_some()
-                    && let Ok(Answer::Granted { token }) = self.run_acquire(claim, *attempt, limit).await
+                    && let Ok(Answer::Granted { token }) = self.run_acquire(claim, *attempt, reply, limit).await
                 {
                     self.push(&claim.owner, Event::HandedOver { token, attempt: *attempt });
                 }
@@ -226,6 +227,7 @@ impl Engine {
                     return Ok(if freed { Answer::Freed } else { Answer::NotHeld });
                 };
                 let (mut left, mut came) = (self.take_mine(claim), self.take_mine(next));
+                came.hints = self.hints_for(&next.owner);
                 let done = self.relay((claim, &mut left), (next, *attempt, &mut came), limit).await;
                 self.keep_mine(left);
                 self.keep_mine(came);
@@ -250,8 +252,15 @@ impl Engine {
         }
     }
 
-    async fn run_acquire(&self, claim: &Arc<Claim>, attempt: u32, limit: Instant) -> Result<Answer, Failure> {
+    async fn run_acquire(
+        &self,
+        claim: &Arc<Claim>,
+        attempt: u32,
+        reply: &Reply,
+        limit: Instant,
+    ) -> Result<Answer, Failure> {
         let mut mine = self.take_mine(claim);
+        mine.hints = Some(reply.downgrade());
         let answer = self.acquire(claim, attempt, &mut mine, limit).await;
         self.keep_mine(mine);
         answer
@@ -295,6 +304,21 @@ impl Engine {
         self.keep_mine(mine);
     }
 
+    /// A session has ended: whoever holds by it asks at once, instead of at the next renewal.
+    pub(crate) fn tell_holders_of(&self, session: i64) {
+        let held: Vec<WeakReply> = lock(&self.mine)
+            .values()
+            .filter(|mine| mine.holds_by(session))
+            .filter_map(|mine| mine.hints.clone())
+            .collect();
+        held.iter().for_each(say_it_may_be_lost);
+    }
+
+    /// Where a claim hears that its session has ended, if it listens.
+    fn hints_for(&self, owner: &Owner) -> Option<WeakReply> {
+        lock(&self.listeners).get(owner).map(|(_, reply)| reply.downgrade())
+    }
+
     fn push(&self, owner: &Owner, event: Event) {
         let reply = lock(&self.listeners).get(owner).map(|(_, reply)| reply.clone());
         if let Some(reply) = reply {
@@ -314,12 +338,21 @@ impl Engine {
         if mine.is_over() {
             return self.watches.forget(&owner);
         }
+        if mine.holds_nothing() {
+            // The session ended while a step was at work on it.
+            mine.hints.iter().for_each(say_it_may_be_lost);
+        }
         if !mine.scheduled {
             mine.scheduled = true;
             self.ends.add(mine.ends, mine.claim.name.clone(), owner);
         }
         lock(&self.mine).insert(owner, mine);
     }
+}
+
+/// A mailbox that panics must not take the store with it.
+fn say_it_may_be_lost(to: &WeakReply) {
+    let _ = catch_unwind(AssertUnwindSafe(|| to.push(Event::MayBeLost)));
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -62,12 +62,10 @@ impl Failure {
     /// What a server refuses with.
     pub(crate) fn refused(number: i32, path: &str) -> Self {
         let (kind, what, cure, sense) = match number {
-            code::NO_NODE => (StoreErrorKind::Unexpected, "there is no such node", "it is tried again", Sense::NoNode),
-            code::BAD_VERSION => {
-                (StoreErrorKind::Unexpected, "the node has changed", "it is tried again", Sense::BadVersion)
-            }
+            code::NO_NODE => (StoreErrorKind::Unexpected, "there is no such node", "try again", Sense::NoNode),
+            code::BAD_VERSION => (StoreErrorKind::Unexpected, "the node has changed", "try again", Sense::BadVersion),
             code::NODE_EXISTS | code::NOT_EMPTY => {
-                (StoreErrorKind::Unexpected, "the node is there already", "it is tried again", Sense::NodeExists)
+                (StoreErrorKind::Unexpected, "the node is there already", "try again", Sense::NodeExists)
             }
             code::SESSION_EXPIRED => return Self::expired(),
             code::NO_AUTH => {

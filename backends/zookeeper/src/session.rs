@@ -45,6 +45,8 @@ pub(crate) enum News {
     Changed { session: i64, path: String },
     /// The connection broke, and all watches with it.
     Broken { session: i64 },
+    /// The session has ended, and every node that ends with it.
+    Ended { session: i64 },
 }
 
 enum Command {
@@ -438,6 +440,7 @@ impl Keeper {
             }
         }
         let _ = self.news.send(News::Broken { session: self.road.id });
+        let _ = self.news.send(News::Ended { session: self.road.id });
     }
 }
 

@@ -11,6 +11,11 @@ use crate::error::Failure;
 use crate::session::{News, Session};
 use crate::url::Settings;
 
+/// Stands for the length of a session that no claim uses.
+const TO_READ_WITH: u64 = 0;
+/// Longer than any server keeps a session.
+const LONGEST: Duration = Duration::from_secs(1_000_000);
+
 /// One session per length, shared by all claims of that length.
 pub(crate) struct Sessions {
     settings: Arc<Settings>,
@@ -45,6 +50,16 @@ impl Sessions {
             return Err(Failure::new(StoreErrorKind::Misconfigured, what, &cure));
         }
         Ok(session)
+    }
+
+    /// Opens the longest session that the servers keep, to read with. Answers the longest ttl that leaves time for what they
+    /// hear late.
+    pub(crate) async fn longest(&self, limit: Instant) -> Result<Duration, Failure> {
+        let opened = Session::open(&self.settings, LONGEST, self.news.clone(), limit).await?;
+        let longest_ttl = opened.timeout.saturating_sub(self.settings.slack_min());
+        let slot = Slot(tokio::sync::Mutex::new(Some((Arc::new(opened), Instant::now()))));
+        self.slots().push((TO_READ_WITH, Arc::new(slot)));
+        Ok(longest_ttl)
     }
 
     /// Any session, to read with.

@@ -15,12 +15,12 @@ mod record;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fencepost_core::store::{Answer, Claim, Holder, LockName, Mode, StoreErrorKind};
+use fencepost_core::store::{Answer, Claim, Holder, LockName, Mode, StoreErrorKind, WeakReply};
 use tokio::time::Instant;
 
 use crate::engine::Engine;
 use crate::error::{Failure, Sense};
-use crate::nodes::{Memory, Node, Seen, in_line, token};
+use crate::nodes::{Memory, Node, Seen, in_line, millis, token};
 use crate::session::{Pending, Session};
 use crate::wire::{Kind, Op, Said};
 
@@ -38,6 +38,12 @@ pub(crate) struct Mine {
     doubtful: Vec<Arc<Session>>,
     /// It holds, as far as we know.
     granted: bool,
+    /// It was not the first when it came: its card says since when it waits.
+    waited: bool,
+    /// When it got what it had waited for, in milliseconds of the wall clock, until its card says so.
+    granted_ms: Option<u64>,
+    /// Where to say that its session has ended, once it holds.
+    pub(crate) hints: Option<WeakReply>,
     /// A delete was sent, and what became of it is not known.
     leaving: bool,
     /// The attempt that last found its session alive.
@@ -64,6 +70,9 @@ impl Mine {
             place: None,
             doubtful: Vec::new(),
             granted: false,
+            waited: false,
+            granted_ms: None,
+            hints: None,
             leaving: false,
             attempt: 0,
             ends: Instant::now() + AGAIN,
@@ -79,6 +88,16 @@ impl Mine {
     /// It has a place in line, and not the lock.
     pub(crate) fn is_waiting(&self) -> bool {
         self.place.is_some() && !self.granted && !self.leaving
+    }
+
+    /// It holds by a node of this session.
+    pub(crate) fn holds_by(&self, session: i64) -> bool {
+        self.granted && self.place.as_ref().is_some_and(|place| place.session.id == session)
+    }
+
+    /// It holds by a node of a session that has ended.
+    pub(crate) fn holds_nothing(&self) -> bool {
+        self.granted && self.place.as_ref().is_some_and(|place| place.session.is_expired())
     }
 
     fn doubt(&mut self, session: &Arc<Session>) {
@@ -101,7 +120,7 @@ impl Mine {
     }
 
     fn start_anew(&mut self) {
-        (self.place, self.granted) = (None, false);
+        (self.place, self.granted, self.waited, self.granted_ms) = (None, false, false, None);
     }
 }
 
@@ -136,17 +155,19 @@ impl Looking {
 }
 
 impl Engine {
-    /// The first requests: somebody answers, and lets us in.
-    pub(crate) async fn check(&self, limit: Instant) -> Result<(), Failure> {
+    /// The first requests: somebody answers, and lets us in. Answers the longest ttl.
+    pub(crate) async fn check(&self, limit: Instant) -> Result<Duration, Failure> {
+        let longest_ttl = self.sessions.longest(limit).await?;
         let session = self.sessions.any(limit).await?;
         let read = || session.ask(Op::Children { path: self.paths.root().to_owned() }, limit);
         match read().await {
             Err(failure) if failure.sense == Sense::NoNode => {
                 self.make_parents(&session, None, limit).await?;
-                read().await.map(drop)
+                read().await?;
             }
-            other => other.map(drop),
+            other => drop(other?),
         }
+        Ok(longest_ttl)
     }
 
     /// Makes the root, what is above it, and the node of a lock, as far as they are not there.
@@ -296,12 +317,15 @@ impl Engine {
         let Some(before) = view.blocker(&place.node, mode).cloned() else {
             place.memory = view.memory;
             let zxid = place.token;
+            if mine.waited && !mine.granted {
+                mine.granted_ms = Some(millis(self.clock.wall()));
+            }
             mine.granted = true;
             mine.lasts(claim.kept_for());
             return granted(zxid).map(Some);
         };
         let (zxid, session) = (place.token, place.session.clone());
-        mine.granted = false;
+        (mine.granted, mine.waited) = (false, true);
         mine.lasts(span);
         let first = view.line.first().filter(|first| **first != before).cloned();
         let first = first.map(|first| (self.get(&session, &claim.name, &first), first));
@@ -357,6 +381,7 @@ impl Engine {
             let Some(before) = view.blocker(&place.node, mode) else {
                 place.memory = view.memory;
                 mine.granted = true;
+                mine.granted_ms = Some(millis(self.clock.wall()));
                 mine.lasts(claim.kept_for());
                 return Ok(Woken::Yes);
             };
@@ -484,5 +509,5 @@ fn granted(zxid: i64) -> Result<Answer, Failure> {
 
 pub(crate) fn restless() -> Failure {
     let what = "the nodes of this lock changed again and again in one step";
-    Failure::new(StoreErrorKind::TooSlow, what, "it is tried again")
+    Failure::new(StoreErrorKind::TooSlow, what, "try again")
 }

@@ -18,6 +18,7 @@ use tokio::time::Instant;
 
 use crate::engine::{Engine, Job, Work};
 use crate::error::Failure;
+use crate::session::News;
 use crate::sessions::Sessions;
 use crate::upkeep;
 use crate::url::Settings;
@@ -31,6 +32,7 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 pub(crate) struct ZooKeeper {
     pub(crate) engine: Arc<Engine>,
     pub(crate) runtime: Handle,
+    longest_ttl: Duration,
     closed: Arc<AtomicBool>,
 }
 
@@ -58,19 +60,21 @@ impl ZooKeeper {
         let unexpected = |what: String| StoreError::new(StoreErrorKind::Unexpected, "connect", what);
         started.map_err(|error| unexpected(format!("no thread for ZooKeeper: {error}; let this user start more")))?;
         let gone = |_| unexpected("the thread of the store ended".to_owned());
-        let (engine, runtime) =
+        let Opened { engine, runtime, longest_ttl } =
             opened.await.map_err(gone)?.map_err(|failure: Failure| failure.into_store_error("connect"))?;
-        Ok(Self { engine, runtime, closed })
+        Ok(Self { engine, runtime, longest_ttl, closed })
     }
 }
 
+/// What the thread has when the servers have answered.
+struct Opened {
+    engine: Arc<Engine>,
+    runtime: Handle,
+    longest_ttl: Duration,
+}
+
 /// The thread: everything that waits for the servers waits here.
-fn run(
-    settings: Settings,
-    clock: Clock,
-    closed: &AtomicBool,
-    ready: oneshot::Sender<Result<(Arc<Engine>, Handle), Failure>>,
-) {
+fn run(settings: Settings, clock: Clock, closed: &AtomicBool, ready: oneshot::Sender<Result<Opened, Failure>>) {
     let runtime = match Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -84,18 +88,24 @@ fn run(
         let (news, mut heard) = unbounded_channel();
         let sessions = Sessions::new(settings.clone(), news);
         let engine = Arc::new(Engine::new(settings, sessions, clock));
-        if let Err(failure) = engine.check(Instant::now() + CONNECT_WITHIN).await {
-            drop(ready.send(Err(failure)));
-            engine.sessions.close_unused(Duration::ZERO).await;
-            return;
-        }
-        if ready.send(Ok((engine.clone(), Handle::current()))).is_err() {
+        let longest_ttl = match engine.check(Instant::now() + CONNECT_WITHIN).await {
+            Ok(longest_ttl) => longest_ttl,
+            Err(failure) => {
+                drop(ready.send(Err(failure)));
+                engine.sessions.close_unused(Duration::ZERO).await;
+                return;
+            }
+        };
+        if ready.send(Ok(Opened { engine: engine.clone(), runtime: Handle::current(), longest_ttl })).is_err() {
             return;
         }
         let calling = engine.clone();
         tokio::spawn(async move {
             while let Some(news) = heard.recv().await {
                 calling.watches.hear(&news).into_iter().for_each(|call| calling.call(call));
+                if let News::Ended { session } = news {
+                    calling.tell_holders_of(session);
+                }
             }
         });
         tokio::spawn(upkeep::end_what_is_over(engine.clone()));
@@ -118,7 +128,7 @@ impl Store for ZooKeeper {
             records: true,
             survives_restart: true,
             smallest_ttl: TTL_MIN,
-            largest_ttl: None,
+            largest_ttl: Some(self.longest_ttl),
             answer_within: None,
         }
     }

@@ -70,6 +70,8 @@ impl Watches {
                 let broken: Vec<_> = board.all.keys().filter(|(other, _)| other == session).cloned().collect();
                 broken.iter().flat_map(|place| board.take(place)).collect()
             }
+            // Its watches went with its connection.
+            News::Ended { .. } => Vec::new(),
         }
     }
 

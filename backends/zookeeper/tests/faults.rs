@@ -206,6 +206,30 @@ fn a_session_that_ends_behind_its_holders_back_is_told_with_the_next_renewal() {
     assert!(holding.lock("x").try_acquire().block().expect("an answer").is_none());
 }
 
+/// The server closes the connection when the session is over, and the client asks at once what became of it. This lock is
+/// renewed by hand, so no renewal would tell, and its lease would last for most of its ttl.
+#[test]
+fn a_session_that_ends_is_told_when_the_server_closes_the_connection() {
+    let place = Place::on_a_server();
+    let proxy = Proxy::before(place.servers());
+    let holding = place.connect_to(&proxy.address()).block().expect("it is up");
+    let (waited, other) = (place.locks("waited for"), place.locks("other"));
+    let guard = holding.lock("x").ttl(LONG).manual_renewal().acquire().block().expect("free");
+    let before = waited.lock("y").ttl(LONG).acquire().block().expect("free");
+    let mut events = holding.events();
+    std::thread::scope(|scope| {
+        let line = scope.spawn(|| holding.lock("y").ttl(LONG).manual_renewal().wait_forever().acquire().block());
+        wait_for(&mut events, "y", |kind| *kind == EventKind::Waiting);
+        before.release().block().expect("released");
+        let second = line.join().expect("no panic").expect("its turn");
+        end_sessions(&proxy, &place.servers(), 2);
+        for (guard, name) in [(guard, "x"), (second, "y")] {
+            assert_eq!(guard.lost().block().reason, LossReason::TakenOver, "{name}: told by the end of its lease only");
+            assert!(other.lock(name).try_acquire().block().expect("an answer").is_some(), "it is free");
+        }
+    });
+}
+
 /// S-16: a new session sees a node with its own name that another session has made. By its name it would be ours.
 #[test]
 fn a_node_with_our_name_that_ends_with_another_session_is_not_ours() {

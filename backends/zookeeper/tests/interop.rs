@@ -61,6 +61,23 @@ fn a_lock_of_ours_keeps_kazoo_out_and_its_end_lets_it_in() {
     }
 }
 
+/// Its own lock sees nodes of its own kind only, and ours are of Curator's: then two hold. We see theirs all the same.
+#[test]
+fn a_lock_of_kazoo_without_the_pattern_does_not_see_ours() {
+    let place = Place::on_a_server();
+    let locks = place.locks("ours");
+    let mut plain = Kazoo::start_plain(&place.servers(), &place.root);
+    let mut told = Kazoo::start(&place.servers(), &place.root);
+    let guard = locks.lock("x").ttl(TTL).acquire().block().expect("free");
+    assert_eq!(told.ask("try"), "busy", "with the pattern it is kept out");
+    assert_eq!(plain.ask("try"), "held", "kazoo has learnt to see them: say so in the documentation");
+    assert!(guard.is_held(), "two hold it");
+    guard.release().block().expect("released");
+    assert!(locks.lock("x").try_acquire().block().expect("an answer").is_none(), "we see the other's");
+    assert_eq!(plain.ask("release"), "released");
+    assert!(locks.lock("x").try_acquire().block().expect("an answer").is_some());
+}
+
 /// A hold that goes to another process has another node then: whoever is in line is woken, looks, and waits on.
 #[test]
 fn a_hold_that_is_passed_on_or_downgraded_keeps_kazoo_waiting() {
@@ -88,7 +105,7 @@ fn a_lock_of_kazoo_can_be_thrown_out() {
     let locks = place.locks("ours");
     let mut theirs = Kazoo::start(&place.servers(), &place.root);
     assert_eq!(theirs.ask("acquire"), "held");
-    let thrown_out = locks.force_release("x", "stuck").block().expect("an answer").expect("somebody");
+    let thrown_out = locks.force_release("x", "stuck").block().expect("an answer").holder.expect("somebody");
     let next = locks.lock("x").try_acquire().block().expect("an answer").expect("free");
     assert!(Some(next.token()) > thrown_out.token);
 }

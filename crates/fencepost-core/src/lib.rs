@@ -68,5 +68,5 @@ pub use recipes::{
     Values, Window, WindowState,
 };
 pub use records::{Record, Records};
-pub use state::{Holder, LockState, Waiter, YieldRequest};
+pub use state::{ForcedRelease, Holder, LockState, Waiter, YieldRequest};
 pub use token::{FencingToken, SharedToken};

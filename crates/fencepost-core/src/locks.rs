@@ -21,7 +21,7 @@ use crate::lease::Lease;
 use crate::lock::{Lock, Wait};
 use crate::name::{LockName, checked_label, checked_note};
 use crate::records::Records;
-use crate::state::{Holder, LockState, YieldRequest};
+use crate::state::{ForcedRelease, Holder, LockState, YieldRequest};
 use crate::token::FencingToken;
 
 /// How many locks a listing fetches at a time.
@@ -167,13 +167,14 @@ impl Locks {
         })
     }
 
-    /// Ends somebody's hold. Answers who was thrown out: their guard says `Lost(Revoked)` at its next renewal.
-    /// `None`: it was free.
-    pub async fn force_release(&self, name: &str, reason: &str) -> Result<Option<Holder>, StoreError> {
+    /// Ends somebody's hold, at a majority of nodes at least. Answers who was thrown out (their guard says `Lost(Revoked)` at
+    /// its next renewal) and which nodes could not be reached.
+    pub async fn force_release(&self, name: &str, reason: &str) -> Result<ForcedRelease, StoreError> {
         let name = checked(name, "force_release")?;
-        let holder = self.quorum.evict(name.clone()).await?;
-        tracing::warn!(lock.name = name.as_str(), reason, holder = ?holder, "released by force");
-        Ok(holder)
+        let forced = self.quorum.evict(name.clone()).await?;
+        let ForcedRelease { holder, unreached } = &forced;
+        tracing::warn!(lock.name = name.as_str(), reason, ?holder, ?unreached, "released by force");
+        Ok(forced)
     }
 
     /// Asks whoever holds it to let go. They see it as [`yield_requested`](Guard::yield_requested) with their next

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::actor::ActorId;
-use crate::error::round;
+use crate::error::{NodeVote, round};
 use crate::name::without_payload;
 use crate::token::FencingToken;
 
@@ -69,6 +69,16 @@ impl fmt::Display for Holder {
         }
         Ok(())
     }
+}
+
+/// What [`Locks::force_release`](crate::Locks::force_release) did.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct ForcedRelease {
+    /// Who was thrown out; `None`: it was free.
+    pub holder: Option<Holder>,
+    /// The nodes that did not confirm it, and why. A grant may be left there until its lease ends; it is none of a majority.
+    pub unreached: Vec<NodeVote>,
 }
 
 /// Somebody asks a holder to let go. The holder decides.

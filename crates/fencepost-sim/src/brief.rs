@@ -68,6 +68,7 @@ pub(crate) fn event(event: &Event) -> String {
         Event::Answer(said) => answer(said),
         Event::HandedOver { token, attempt } => format!("handed over, {token}, attempt {attempt}"),
         Event::MayPay => "trying again may pay".into(),
+        Event::MayBeLost => "it may be lost".into(),
     }
 }
 

@@ -174,8 +174,9 @@ fn who_waits_holds_lower_names_only_and_is_served_in_the_end() {
                 8 if !waiting.is_empty() => drop(waiting.swap_remove(dice.below(waiting.len() as u64) as usize)),
                 9 if dice.per_mille(300) => {
                     let name = NAMES[dice.below(4) as usize];
-                    revoked +=
-                        usize::from(connections[0].force_release(name, "a test").block().expect("one").is_some());
+                    revoked += usize::from(
+                        connections[0].force_release(name, "a test").block().expect("one").holder.is_some(),
+                    );
                     // Until every client has tried to renew.
                     world.clock.turn(TTL);
                 }

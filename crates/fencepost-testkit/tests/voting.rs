@@ -138,11 +138,35 @@ fn the_holder_is_whom_the_majority_names_even_if_a_minority_answers_first() {
     for _ in 0..4 {
         clock.turn(Duration::from_millis(50));
         if let Some(thrown_out) = poll::once(evicting.as_mut()) {
-            assert_eq!(thrown_out.expect("an answer").and_then(|holder| holder.token), Some(guard.token()));
+            assert_eq!(thrown_out.expect("an answer").holder.and_then(|holder| holder.token), Some(guard.token()));
             return;
         }
     }
     panic!("no answer");
+}
+
+#[test]
+fn a_release_by_force_names_the_nodes_that_did_not_confirm_it() {
+    let (clock, nodes) = world(5, Faults::default());
+    let (first, operator) = (locks(&clock, &nodes, "first"), locks(&clock, &nodes, "operator"));
+    for (silent, link) in [(0, Link::Up), (2, Link::Silent), (2, Link::Refused)] {
+        nodes.set_links(5, Link::Up);
+        clock.turn(Duration::from_millis(1));
+        let guard = first.lock("x").acquire().block().expect("free");
+        nodes.set_links(silent, link);
+        let mut forcing = pin!(operator.force_release("x", "test"));
+        let forced = (0..100).find_map(|_| {
+            let forced = poll::once(forcing.as_mut());
+            clock.turn(Duration::from_millis(50));
+            forced
+        });
+        let forced = forced.expect("in time").expect("a majority confirmed it");
+        assert_eq!(forced.holder.and_then(|holder| holder.token), Some(guard.token()));
+        let named: Vec<&str> = forced.unreached.iter().map(|vote| vote.node.as_str()).collect();
+        let meant: Vec<&str> = guard.votes()[..silent].iter().map(|vote| vote.node.as_str()).collect();
+        assert_eq!(named, meant, "{link:?}");
+        drop(guard);
+    }
 }
 
 /// A majority under different tokens is brought to one. Answers that were given before that must not count after it, or

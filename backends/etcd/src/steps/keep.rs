@@ -73,10 +73,14 @@ impl Engine {
         let taken = self.leases.take(&self.client, claim.kept_for(), limit).await?;
         let lease = taken.lease;
         let old = Card::read(&own.value);
+        let held_since = old.as_ref().map(|old| old.since_ms);
+        let comes_from_line = mine.revision == revision && !mine.full;
         let (asked, was_shared) = old.map_or((None, false), |old| (old.asked, old.shared));
         let card = Card::of(claim, self.clock.wall());
+        // The same hold, whoever has it now. One that comes from the line, without a lease of its whole length, begins here.
+        let since_ms = held_since.filter(|_| !comes_from_line).unwrap_or(card.since_ms);
         // Once a reader's, always a reader's.
-        let card = Card { asked: asked.clone(), shared: card.shared || was_shared, ..card };
+        let card = Card { asked: asked.clone(), shared: card.shared || was_shared, since_ms, ..card };
         let txn = TxnRequest {
             compare: vec![Compare::modified(&own.key, own.mod_revision)],
             success: vec![

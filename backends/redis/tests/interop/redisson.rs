@@ -127,7 +127,7 @@ fn ends_ours_by_force_and_ours_ends_theirs() {
     assert_eq!(guard.lost().block().reason, LossReason::TakenOver);
     drop(guard);
     assert!(theirs.lock("x", THEIR_TTL_MS));
-    locks.force_release("x", "test").block().expect("an answer").expect("it was held");
+    locks.force_release("x", "test").block().expect("an answer").holder.expect("it was held");
     assert!(!theirs.extend(THEIR_TTL_MS), "its watchdog finds nothing");
     assert!(!theirs.gives_up());
 }

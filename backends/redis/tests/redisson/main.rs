@@ -186,17 +186,17 @@ fn a_forced_release_ends_theirs_and_ours_and_tells_both() {
     let theirs = Theirs::at(server);
     let mut ear = Ear::at(server, "SUBSCRIBE", &channel("x"));
     assert!(theirs.lock("x", THEIR_TTL_MS));
-    let thrown_out = locks.force_release("x", "test").block().expect("an answer").expect("it was held");
+    let thrown_out = locks.force_release("x", "test").block().expect("an answer").holder.expect("it was held");
     assert_eq!(thrown_out.label, format!("Redisson {}", theirs.field));
     assert_eq!(ear.hear(), "0");
     assert_eq!(theirs.unlock("x"), Left::NotTheirs);
     let guard = locks.lock("x").ttl(TTL).acquire().block().expect("free");
-    let thrown_out = locks.force_release("x", "test").block().expect("an answer").expect("it was held");
+    let thrown_out = locks.force_release("x", "test").block().expect("an answer").holder.expect("it was held");
     assert_eq!(thrown_out.token, Some(guard.token()));
     assert_eq!(ear.hear(), "0");
     assert!(guard.renew().block().is_err());
     assert_eq!(guard.lost().block().reason, LossReason::Revoked);
-    assert!(locks.force_release("x", "test").block().expect("an answer").is_none(), "it is free");
+    assert!(locks.force_release("x", "test").block().expect("an answer").holder.is_none(), "it is free");
     assert!(theirs.lock("x", THEIR_TTL_MS));
 }
 

@@ -95,7 +95,7 @@ impl Engine {
         });
         let (node, token) = numbered.inspect_err(|failure| mine.doubt_if(failure, session))?;
         mine.place = Some(Place { node, token, session: session.clone(), memory: Default::default() });
-        (mine.granted, mine.attempt) = (false, attempt);
+        (mine.granted, mine.waited, mine.attempt) = (false, false, attempt);
         mine.lasts(claim.kept_for());
         let view = looking.by(limit).await?;
         let listed = mine.place.as_ref().is_some_and(|place| view.line.contains(&place.node));

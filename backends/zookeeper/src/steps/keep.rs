@@ -71,6 +71,12 @@ impl Engine {
         }
         (mine.claim, mine.granted) = (claim.clone(), true);
         mine.lasts(claim.kept_for());
+        if let Some((since_ms, card)) = mine.granted_ms.take().zip(own.card.clone()) {
+            // For people to read: nobody waits for it, and nobody is hurt if it fails.
+            let path = self.paths.claim(&claim.name, &node.name);
+            let data = Card { since_ms, ..card }.write();
+            tokio::spawn(session.send(Op::Set { path, data, version: own.stat.version }).by(limit));
+        }
         Ok(Some(kept(own.card.and_then(|card| card.asked))))
     }
 
@@ -108,7 +114,11 @@ impl Engine {
         let mode = if own.node.shared { Mode::Shared } else { claim.mode };
         let (token, name) = (own.token(), own.node.moved(&claim.owner, mode, session.id));
         let asked = own.card.as_ref().and_then(|card| card.asked.clone());
-        let card = Card { token: Some(token), asked: asked.clone(), ..Card::of(claim, self.clock.wall()) };
+        let card = Card::of(claim, self.clock.wall());
+        // It is the same hold, whoever has it now.
+        let held_since = mine.granted_ms.take().or(own.card.as_ref().map(|card| card.since_ms));
+        let since_ms = held_since.unwrap_or(card.since_ms);
+        let card = Card { token: Some(token), asked: asked.clone(), since_ms, ..card };
         let (from, to) = (self.paths.claim(&claim.name, &own.node.name), self.paths.claim(&claim.name, &name));
         let multi = Op::Multi(vec![
             Op::Delete { path: from, version: own.stat.version },

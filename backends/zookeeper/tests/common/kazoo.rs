@@ -20,6 +20,11 @@ impl Kazoo {
         Self::start_with(servers, root, Duration::from_secs(60))
     }
 
+    /// On the lock `x` below this root, without the pattern that makes it see our nodes.
+    pub(crate) fn start_plain(servers: &str, root: &str) -> Self {
+        Self::run_with(servers, &format!("/{root}/x"), Duration::from_secs(60), &["plain"])
+    }
+
     /// On any node.
     pub(crate) fn start_at(servers: &str, path: &str) -> Self {
         Self::run(servers, path, Duration::from_secs(60))
@@ -31,9 +36,13 @@ impl Kazoo {
     }
 
     fn run(servers: &str, path: &str, session: Duration) -> Self {
+        Self::run_with(servers, path, session, &[])
+    }
+
+    fn run_with(servers: &str, path: &str, session: Duration, more: &[&str]) -> Self {
         let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interop/kazoo_lock.py");
         let mut command = kazoo(&program, servers, path, session);
-        let started = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let started = command.args(more).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let mut process = started.expect("a program that was found can be started");
         let (say, hear) = (process.stdin.take().expect("a pipe"), process.stdout.take().expect("a pipe"));
         Self { process, say, hear: BufReader::new(hear) }

@@ -1,6 +1,7 @@
 """Python's kazoo, driven by lines: each is answered by one line.
 
-Arguments: the servers, the node of a lock, how many seconds its session lasts.
+Arguments: the servers, the node of a lock, how many seconds its session lasts, and `plain` for a lock that knows nothing of
+other libraries' names.
 """
 
 import sys
@@ -13,8 +14,9 @@ retry = KazooRetry(max_tries=-1, max_delay=0.2)
 client = KazooClient(hosts=sys.argv[1], timeout=float(sys.argv[3]), connection_retry=retry)
 client.start(timeout=30)
 path = sys.argv[2]
-# Without the pattern it would see its own kind of nodes only.
-lock = client.Lock(path, "kazoo", extra_lock_patterns=["-lock-"])
+# Without the pattern it sees its own kind of nodes only.
+patterns = [] if sys.argv[4:] == ["plain"] else ["-lock-"]
+lock = client.Lock(path, "kazoo", extra_lock_patterns=patterns)
 
 
 def names():

@@ -11,7 +11,7 @@ use super::electorate::Electorate;
 use crate::clock::{Alarm, Moment};
 use crate::error::{NodeVote, StoreError, StoreErrorKind, Vote};
 use crate::kinds::{Boxed, all};
-use crate::state::{Holder, LockState, YieldRequest};
+use crate::state::{ForcedRelease, Holder, LockState, YieldRequest};
 use crate::store::{Answer, Deed, Event, LockName, Mailbox, Post, Reply, Step, Trouble};
 use crate::token::FencingToken;
 
@@ -19,6 +19,9 @@ use crate::token::FencingToken;
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// How long the rest may take once a majority has answered and does not agree.
 const AGREE_WITHIN: Duration = Duration::from_millis(250);
+
+/// Which nodes did not do it, after how long, and why.
+type Troubles = Vec<(usize, Duration, Trouble)>;
 
 struct Inquiry {
     heard: Mutex<Heard>,
@@ -45,6 +48,11 @@ impl Inquiry {
     /// A majority says the same, or nobody else can.
     fn poll_agreement(&self, context: &Context<'_>) -> Poll<()> {
         self.poll(context, Heard::agrees)
+    }
+
+    /// All have answered, or nobody else can.
+    fn poll_all(&self, context: &Context<'_>) -> Poll<()> {
+        self.poll(context, |_| false)
     }
 
     fn poll(&self, context: &Context<'_>, enough: impl Fn(&Heard) -> bool) -> Poll<()> {
@@ -165,8 +173,8 @@ impl Quorum {
         Ok((states, horizon.is_some()))
     }
 
-    /// Throws out whoever holds the lock. Answers who that was.
-    pub(crate) async fn evict(self: &Arc<Self>, name: LockName) -> Result<Option<Holder>, StoreError> {
+    /// Throws out whoever holds the lock. Answers who that was, and which nodes did not confirm it.
+    pub(crate) async fn evict(self: &Arc<Self>, name: LockName) -> Result<ForcedRelease, StoreError> {
         let seen = self.ask("force_release", self.patient(), |_| Step::Inspect { name: name.clone() }).await?;
         let last = seen.iter().filter_map(|(_, answer)| match answer {
             Answer::State(state) => state.last_token,
@@ -174,12 +182,14 @@ impl Quorum {
         });
         // Above every node's, not only above a majority's: the holder's renewal must not re-create the grant anywhere.
         let above = self.proposal(last.max());
-        let answers = self.ask("force_release", self.patient(), |_| Step::Evict { name: name.clone(), above }).await?;
+        let step = |_| Step::Evict { name: name.clone(), above };
+        let (answers, unreached) = self.tell_all("force_release", self.patient(), step).await?;
         let states = answers.into_iter().filter_map(|(node, answer)| match answer {
             Answer::Evicted(holders) => Some((node, LockState { holders, ..LockState::free(name.as_str()) })),
             _ => None,
         });
-        Ok(self.merged(name.as_str(), states.collect()).holders.into_iter().next())
+        let holder = self.merged(name.as_str(), states.collect()).holders.into_iter().next();
+        Ok(ForcedRelease { holder, unreached })
     }
 
     /// Not the same twice; below 2^53 every store can write it.
@@ -255,6 +265,31 @@ impl Quorum {
         within: Duration,
         step: impl Fn(usize) -> Step,
     ) -> Result<Vec<(usize, Answer)>, StoreError> {
+        let (good, _) = self.put_to_all(operation, within, step, Inquiry::poll_agreement).await?;
+        Ok(good)
+    }
+
+    /// Tells all nodes; those that a majority does not have to wait for have a moment more. Answers who did not confirm it.
+    async fn tell_all(
+        self: &Arc<Self>,
+        operation: &'static str,
+        within: Duration,
+        step: impl Fn(usize) -> Step,
+    ) -> Result<(Vec<(usize, Answer)>, Vec<NodeVote>), StoreError> {
+        let (good, bad) = self.put_to_all(operation, within, step, Inquiry::poll_all).await?;
+        let vote =
+            |(node, latency, trouble): (usize, _, Trouble)| self.node_vote(node, latency, Vote::Failed(trouble.kind));
+        Ok((good, bad.into_iter().map(vote).collect()))
+    }
+
+    /// Waits for a majority, and for a moment more until it is enough.
+    async fn put_to_all(
+        self: &Arc<Self>,
+        operation: &'static str,
+        within: Duration,
+        step: impl Fn(usize) -> Step,
+        enough: impl Fn(&Inquiry, &Context<'_>) -> Poll<()>,
+    ) -> Result<(Vec<(usize, Answer)>, Troubles), StoreError> {
         let started = self.clock.now();
         let deadline = started.plus(within);
         let heard = Heard::nothing(self.nodes.len(), self.electorate.clone());
@@ -266,7 +301,7 @@ impl Quorum {
         }
         poll_fn(|context| inquiry.poll_majority(context)).await;
         let grace = self.clock.alarm(self.clock.now().plus(AGREE_WITHIN).min(deadline), Arc::downgrade(&target));
-        poll_fn(|context| inquiry.poll_agreement(context)).await;
+        poll_fn(|context| enough(&inquiry, context)).await;
         self.clock.cancel(grace);
         self.clock.cancel(alarm);
         let answers = std::mem::take(&mut inquiry.heard().answers);
@@ -278,7 +313,7 @@ impl Quorum {
         operation: &'static str,
         started: Moment,
         answers: Vec<Option<Result<Answer, Trouble>>>,
-    ) -> Result<Vec<(usize, Answer)>, StoreError> {
+    ) -> Result<(Vec<(usize, Answer)>, Troubles), StoreError> {
         let latency = self.clock.now().since(started);
         let (mut good, mut bad) = (Vec::new(), Vec::new());
         for (node, answer) in answers.into_iter().enumerate() {
@@ -291,7 +326,7 @@ impl Quorum {
         if !self.electorate.elects(|node| good.iter().any(|(other, _)| *other == node)) {
             return Err(self.error(operation, bad));
         }
-        Ok(good)
+        Ok((good, bad))
     }
 
     /// One picture from several: a holder is whom a majority names, or may name once all have answered. So is the last

@@ -25,7 +25,7 @@ mod stays;
 mod terms;
 mod together;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -196,7 +196,7 @@ impl Quorum {
             .collect();
         let message = match self.nodes.len() {
             1 => worst.message,
-            all => format!("{} of {all} nodes did not vote; {}", votes.len(), worst.message),
+            all => format!("{} of {all} nodes did not vote{}; {}", votes.len(), tally(&votes), worst.message),
         };
         StoreError { kind: worst.kind, operation, message, votes }
     }
@@ -289,6 +289,33 @@ fn rank(kind: &StoreErrorKind) -> u8 {
     }
 }
 
+/// How many nodes had which trouble, where it is not the same everywhere: a node may be up and not vote all the same.
+fn tally(votes: &[NodeVote]) -> String {
+    let mut counts: BTreeMap<u8, (&str, usize)> = BTreeMap::new();
+    for vote in votes {
+        let Vote::Failed(kind) = &vote.vote else { continue };
+        counts.entry(rank(kind)).or_insert((in_a_word(kind), 0)).1 += 1;
+    }
+    if counts.len() < 2 {
+        return String::new();
+    }
+    let each: Vec<String> = counts.values().map(|(word, count)| format!("{count} {word}")).collect();
+    format!(" ({})", each.join(", "))
+}
+
+fn in_a_word(kind: &StoreErrorKind) -> &'static str {
+    match kind {
+        StoreErrorKind::Misconfigured | StoreErrorKind::Unsupported => "misconfigured",
+        StoreErrorKind::Denied => "denied access",
+        StoreErrorKind::OtherKind => "with something else under that name",
+        StoreErrorKind::Unexpected => "with an unexpected answer",
+        StoreErrorKind::ClockOff { .. } => "with another time",
+        StoreErrorKind::Quarantined { .. } => "up but quarantined",
+        StoreErrorKind::Unreachable => "unreachable",
+        StoreErrorKind::TooSlow => "too slow",
+    }
+}
+
 /// What a machine wants done. Machines decide; the course does, outside its lock.
 enum Effect {
     Send {
@@ -365,4 +392,23 @@ impl Scene<'_> {
 /// The margin before loss, in proportion for a grant that is shorter than the ttl: a hand-over.
 fn margin_of(life: Duration, margin: Duration, ttl: Duration) -> Duration {
     if life >= ttl { margin } else { margin.mul_f64(life.as_secs_f64() / ttl.as_secs_f64()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn vote(kind: StoreErrorKind) -> NodeVote {
+        NodeVote::new("a node".into(), Duration::ZERO, Vote::Failed(kind))
+    }
+
+    #[test]
+    fn nodes_that_are_up_are_told_from_those_that_are_not() {
+        let quarantined = StoreErrorKind::Quarantined { left: Duration::from_secs(9) };
+        let kinds =
+            [StoreErrorKind::Unreachable, quarantined.clone(), StoreErrorKind::Unreachable, quarantined.clone()];
+        let votes: Vec<NodeVote> = kinds.into_iter().map(vote).collect();
+        assert_eq!(tally(&votes), " (2 up but quarantined, 2 unreachable)");
+        assert_eq!(tally(&[vote(quarantined.clone()), vote(quarantined)]), "", "the reason that follows says it");
+    }
 }

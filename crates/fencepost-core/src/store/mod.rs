@@ -21,7 +21,7 @@ pub use record::{Deed, Record};
 pub use text::{password_from, percent_decoded};
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 pub use crate::actor::ActorId;
@@ -355,6 +355,8 @@ pub enum Event {
     },
     /// A hint: trying again may pay.
     MayPay,
+    /// A hint to a holder, about which nobody has to be told: what keeps its lock may be gone. It asks at once, by a renewal.
+    MayBeLost,
 }
 
 /// An event with where it came from.
@@ -396,6 +398,33 @@ impl Reply {
     /// Says something that was not asked for.
     pub fn push(&self, event: Event) {
         as_engine(|| Arc::clone(&self.to).post(Post { node: self.node, request: self.request, event }));
+    }
+
+    /// For a store that keeps it for as long as a claim holds: it does not keep the claim.
+    pub fn downgrade(&self) -> WeakReply {
+        WeakReply { to: Arc::downgrade(&self.to), node: self.node }
+    }
+}
+
+/// Where to send what was not asked for, as long as its claim is there.
+#[derive(Clone)]
+pub struct WeakReply {
+    to: Weak<dyn Mailbox>,
+    node: usize,
+}
+
+impl WeakReply {
+    /// Says it, unless the claim is gone.
+    pub fn push(&self, event: Event) {
+        if let Some(to) = self.to.upgrade() {
+            to.post(Post { node: self.node, request: 0, event });
+        }
+    }
+}
+
+impl fmt::Debug for WeakReply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WeakReply").field("node", &self.node).finish_non_exhaustive()
     }
 }
 

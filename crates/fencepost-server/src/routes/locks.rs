@@ -149,10 +149,11 @@ pub(crate) async fn force_release(
             return Err(Problem::another_holds());
         }
     }
-    let holder = app.locks.force_release(name.as_str(), &reason).await?;
+    let forced = app.locks.force_release(name.as_str(), &reason).await?;
+    let (holder, unreached) = (forced.holder, forced.unreached.iter().map(wire::NodeVote::from).collect());
     app.witness.forced(&caller, &name, holder.as_ref(), &reason);
     app.events.forced(&name, caller.name());
-    Ok(Json(wire::WhoHeld { holder: holder.as_ref().map(wire::Holder::from) }))
+    Ok(Json(wire::WhoHeld { holder: holder.as_ref().map(wire::Holder::from), unreached }))
 }
 
 /// Asks whoever holds it to let go. They hear of it with their next renewal.
@@ -173,5 +174,5 @@ pub(crate) async fn ask(
         }
     }
     let holder = app.locks.ask_to_yield_by(name.as_str(), by, &note).await?;
-    Ok(Json(wire::WhoHeld { holder: holder.as_ref().map(wire::Holder::from) }))
+    Ok(Json(wire::WhoHeld { holder: holder.as_ref().map(wire::Holder::from), unreached: Vec::new() }))
 }

@@ -187,6 +187,9 @@ pub(crate) struct Ask {
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub(crate) struct WhoHeld {
     pub(crate) holder: Option<Holder>,
+    /// The nodes that did not confirm a release by force.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) unreached: Vec<NodeVote>,
 }
 
 /// One node's answer.

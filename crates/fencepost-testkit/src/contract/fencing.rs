@@ -22,7 +22,7 @@ pub fn tokens_rise_with_every_grant_whoever_holds(subject: &impl Subject) {
             2 => drop(guard.leak()),
             _ => {
                 let thrown_out = other.force_release("x", "test").block().expect("an answer");
-                assert_eq!(thrown_out.and_then(|holder| holder.token), last);
+                assert_eq!(thrown_out.holder.and_then(|holder| holder.token), last);
             }
         }
     }

@@ -1,8 +1,14 @@
 //! What can be seen.
 
+use std::time::{Duration, Instant};
+
 use fencepost_core::{Actor, Blocking, EventKind};
 
 use super::{Subject, long_ttl, wait_for};
+use crate::wait::until;
+
+/// Long enough to be told from the time that an answer takes.
+const WAITED: Duration = Duration::from_millis(1500);
 
 /// Also of a lock that nobody ever used.
 pub fn a_free_lock_is_a_state_and_not_an_error(subject: &impl Subject) {
@@ -35,6 +41,27 @@ pub fn the_holder_and_the_line_can_be_seen(subject: &impl Subject) {
         assert_eq!((shown.actor, state.waiters[0].actor), (Some(holder.id()), Some(waiter.id())));
         guard.release().block().expect("released");
         line.join().expect("no panic").expect("its turn").release().block().expect("released");
+    });
+}
+
+/// However long its holder had waited before.
+pub fn how_long_a_lock_is_held_counts_from_the_grant(subject: &impl Subject) {
+    let (holding, waiting) = (subject.locks("holding"), subject.locks("waiting"));
+    let guard = holding.lock("x").ttl(long_ttl(&holding)).acquire().block().expect("free");
+    std::thread::scope(|scope| {
+        let line = scope.spawn(|| waiting.lock("x").ttl(long_ttl(&waiting)).wait_forever().acquire().block());
+        let state = || holding.inspect("x").block().expect("an answer");
+        until("it has waited for long", || state().waiters.first().is_some_and(|waiter| waiter.waited >= WAITED));
+        let released = Instant::now();
+        guard.release().block().expect("released");
+        let next = line.join().expect("no panic").expect("its turn");
+        // With its first renewal at the latest, which comes at once after a wait in line.
+        until("the time that it waited does not count", || {
+            let holders = state().holders;
+            let [shown] = &holders[..] else { panic!("one holder, not {holders:?}") };
+            shown.held_for.expect("it is told") <= released.elapsed() + WAITED / 2
+        });
+        next.release().block().expect("released");
     });
 }
 

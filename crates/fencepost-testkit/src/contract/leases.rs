@@ -1,8 +1,11 @@
 //! Leases as data.
 
+use std::time::Duration;
+
 use fencepost_core::{Blocking, EventKind, Guard, Lease, LossReason, ReleaseOutcome, RenewError};
 
 use super::{Subject, is_lost_by, long_ttl, short_ttl, wait_for};
+use crate::wait::until;
 
 /// Another process goes on with the hold.
 pub fn a_leaked_lease_is_adopted_with_its_token(subject: &impl Subject) {
@@ -17,6 +20,25 @@ pub fn a_leaked_lease_is_adopted_with_its_token(subject: &impl Subject) {
     assert!(adopted.is_held());
     assert_eq!(adopted.release().block().expect("an answer"), ReleaseOutcome::Freed);
     assert!(giver.lock("x").try_acquire().block().expect("an answer").is_some());
+}
+
+/// However often it is adopted: limits to how long a lock may be held count from there.
+pub fn an_adopted_lease_is_held_since_its_grant(subject: &impl Subject) {
+    let connections = ["giver", "first", "second"].map(|label| subject.locks(label));
+    let [giver, takers @ ..] = &connections;
+    let mut guard: Guard = giver.lock("x").ttl(long_ttl(giver)).acquire().block().expect("free");
+    let held_for = || {
+        let holders = giver.inspect("x").block().expect("an answer").holders;
+        let [shown] = &holders[..] else { panic!("one holder, not {holders:?}") };
+        shown.held_for.expect("it is told")
+    };
+    for taker in takers {
+        let before = held_for() + Duration::from_millis(300);
+        until("it is held for a while", || held_for() >= before);
+        guard = taker.adopt(&guard.leak()).block().expect("still there");
+        assert!(held_for() >= before, "it counts anew: {:?}, not {before:?}", held_for());
+    }
+    guard.release().block().expect("released");
 }
 
 /// Its watchdog ends with the guard.

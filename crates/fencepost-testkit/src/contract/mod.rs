@@ -143,6 +143,7 @@ macro_rules! contract {
             inspection: locks_are_listed_by_prefix_in_order_over_pages;
             leases: a_leaked_lease_is_adopted_with_its_token;
             leases: a_leaked_lease_is_not_renewed;
+            leases: an_adopted_lease_is_held_since_its_grant;
             leases: a_lease_that_is_over_cannot_be_adopted;
             records: only_the_newest_token_writes;
             records: a_record_is_forgotten_after_its_time_and_its_token_is_not;
@@ -207,6 +208,7 @@ macro_rules! contract {
             election: a_leader_stops_before_the_next_one_starts_and_campaigns_again;
             election: a_leader_is_seen_with_its_term_and_payload_and_the_candidates_behind_it;
             election: whoever_observes_sees_each_leader_and_when_there_is_none;
+            inspection: how_long_a_lock_is_held_counts_from_the_grant;
             inspection: the_holder_and_the_line_can_be_seen;
             semaphore: permits_go_out_in_order_of_arrival;
             unfair: an_unfair_claim_has_no_place_in_line;

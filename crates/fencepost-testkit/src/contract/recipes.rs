@@ -107,7 +107,7 @@ pub fn a_late_result_is_refused(subject: &impl Subject) {
     let slow = call(&callers[0]);
     let late = slow.run(async |mine| {
         // It never awaits, so nobody can stop it.
-        callers[1].force_release("once/k", "it hangs").block().expect("an answer").expect("we held it");
+        callers[1].force_release("once/k", "it hangs").block().expect("an answer").holder.expect("we held it");
         let theirs = async |theirs: &Guard| {
             assert!(theirs.token() > mine.token());
             Ok::<_, String>("theirs".to_owned())

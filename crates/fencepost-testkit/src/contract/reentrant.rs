@@ -70,7 +70,7 @@ pub fn a_lost_lease_is_lost_for_every_hold_of_the_actor(subject: &impl Subject) 
     let lock = locks.lock("x").ttl(short_ttl(&locks)).by(&me);
     let (outer, inner) = (lock.acquire().block().expect("free"), lock.acquire().block().expect("its own"));
     let token = outer.token();
-    operator.force_release("x", "a test").block().expect("an answer").expect("somebody had it");
+    operator.force_release("x", "a test").block().expect("an answer").holder.expect("somebody had it");
     for hold in [&outer, &inner] {
         is_lost_by(&hold.lost().block(), &[LossReason::Revoked, LossReason::Expired]);
     }

@@ -52,13 +52,13 @@ pub fn a_late_release_never_frees_the_next_owner(subject: &impl Subject) {
 pub fn a_forced_release_is_told_to_the_holder(subject: &impl Subject) {
     let (holding, operator) = (subject.locks("holding"), subject.locks("operator"));
     let guard = holding.lock("x").ttl(long_ttl(&holding)).acquire().block().expect("free");
-    let thrown_out = operator.force_release("x", "stuck").block().expect("an answer").expect("somebody");
+    let thrown_out = operator.force_release("x", "stuck").block().expect("an answer").holder.expect("somebody");
     assert_eq!((thrown_out.label.as_str(), thrown_out.token), ("holding", Some(guard.token())));
     assert!(guard.renew().block().is_err());
     is_lost_by(&guard.lost().block(), &[LossReason::Revoked]);
     let next = operator.lock("x").try_acquire().block().expect("an answer").expect("free");
     assert!(next.token() > guard.token());
-    assert_eq!(operator.force_release("free", "").block().expect("an answer"), None);
+    assert_eq!(operator.force_release("free", "").block().expect("an answer").holder, None);
 }
 
 /// The end of a server: nothing stays locked, nobody waits on.

@@ -155,7 +155,7 @@ pub fn those_who_want_several_permits_do_not_wait_for_each_other(subject: &impl 
 pub fn one_lost_permit_of_several_is_a_loss(subject: &impl Subject) {
     let (locks, operator) = (subject.locks("one"), subject.locks("operator"));
     let two = locks.semaphore("s", 2).take(2).ttl(short_ttl(&locks)).acquire().block().expect("free");
-    operator.force_release("s/permit#1", "a test").block().expect("an answer").expect("somebody had it");
+    operator.force_release("s/permit#1", "a test").block().expect("an answer").holder.expect("somebody had it");
     is_lost_by(&two.lost().block(), &[LossReason::Revoked, LossReason::Expired]);
     drop(two);
     let wait = Duration::from_secs(60);

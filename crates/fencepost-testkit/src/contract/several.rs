@@ -134,7 +134,7 @@ pub fn names_that_the_actor_holds_are_entered_again(subject: &impl Subject) {
 pub fn one_lost_name_of_several_is_a_loss(subject: &impl Subject) {
     let (locks, operator) = (subject.locks("one"), subject.locks("operator"));
     let all = locks.all_of(["a", "b"]).ttl(short_ttl(&locks)).acquire().block().expect("free");
-    operator.force_release("b", "a test").block().expect("an answer").expect("somebody had it");
+    operator.force_release("b", "a test").block().expect("an answer").holder.expect("somebody had it");
     is_lost_by(&all.lost().block(), &[LossReason::Revoked, LossReason::Expired]);
     assert!(!all.is_held() && all.remaining().is_zero());
     drop(all);

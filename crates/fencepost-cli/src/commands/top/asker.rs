@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use fencepost::{Blocking, Holder, LockState, Locks, NodeVote, StoreError};
 
+use super::super::release::report;
 use super::book::Picture;
 use super::model::{Act, Deed, Options};
 use crate::failure::Failure;
@@ -250,14 +251,14 @@ impl<T: Fn(Told) -> bool> Reader<T> {
             None => return Ok(format!("{name} was free")),
             Some(_) => {}
         }
-        let (done, holder) = match deed.act {
-            Act::ForceRelease => ("is released", self.locks.force_release(name, REASON).block()?),
-            Act::AskToYield => ("was asked for", self.locks.ask_to_yield(name, "").block()?),
+        let (done, holder, unreached) = match deed.act {
+            Act::ForceRelease => {
+                let forced = self.locks.force_release(name, REASON).block()?;
+                ("is released", forced.holder, forced.unreached)
+            }
+            Act::AskToYield => ("was asked for", self.locks.ask_to_yield(name, "").block()?, Vec::new()),
         };
-        Ok(match holder {
-            Some(holder) => format!("{name} was held by {holder}; it {done}"),
-            None => format!("{name} was free"),
-        })
+        Ok(report(name, holder.as_ref(), done, &unreached))
     }
 }
 

@@ -88,7 +88,7 @@ impl Course {
                         hold.answered(scene, node, request, answer);
                     }
                     Input::Tick => hold.tick(scene),
-                    Input::Renew => hold.renew(scene),
+                    Input::Renew | Input::Post(Post { event: Event::MayBeLost, .. }) => hold.renew(scene),
                     Input::Downgrade => hold.downgrade(scene),
                     Input::ByHand => hold.renew_by_hand(),
                     Input::Leave => {
@@ -188,6 +188,7 @@ impl Pursuit {
             Event::Answer(answer) => self.answered(scene, post.node, post.request, answer),
             Event::HandedOver { token, attempt } => self.handed_over(scene, post.node, token, attempt),
             Event::MayPay => self.hint(scene),
+            Event::MayBeLost => Outcome::Open,
         }
     }
 }
