@@ -8,7 +8,6 @@ mod failure;
 mod held;
 mod histogram;
 mod hold;
-#[cfg(feature = "serve")]
 mod logs;
 mod output;
 mod page;
@@ -35,6 +34,7 @@ fn main() -> std::process::ExitCode {
         output::failure(&failure);
         failure.code
     });
+    output::flush();
     code.into()
 }
 

@@ -8,6 +8,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use crate::bell::Bell;
+use crate::clock::Moment;
 use crate::election::{Candidacy, Election};
 use crate::error::{Invalid, RenewError, StoreError, StoreErrorKind};
 use crate::event::{Event, Feed};
@@ -22,6 +23,9 @@ use crate::quorum::Quorum;
 use crate::records::Records;
 use crate::state::{Holder, LockState, YieldRequest};
 use crate::token::FencingToken;
+
+/// How long a shutdown waits for observers and log lines.
+const TELL_WITHIN: Duration = Duration::from_millis(100);
 
 /// How many locks a listing fetches at a time.
 const PAGE: u32 = 500;
@@ -167,7 +171,8 @@ impl Locks {
     pub async fn force_release(&self, name: &str, reason: &str) -> Result<Option<Holder>, StoreError> {
         let name = checked(name, "force_release")?;
         let holder = self.quorum.evict(name.clone()).await?;
-        tracing::warn!(lock.name = name.as_str(), reason, holder = ?holder, "released by force");
+        let by_whom = holder.as_ref().map(|holder| holder.label.clone()).unwrap_or_default();
+        crate::notice!(WARN, lock = name, reason = reason, holder = by_whom, "released by force");
         Ok(holder)
     }
 
@@ -251,14 +256,29 @@ impl Locks {
     #[must_use = "names in the answer stay locked until their ttl ends"]
     pub async fn shutdown(&self, timeout: Duration) -> Vec<String> {
         let clock = &self.quorum.clock;
-        let bell = Bell::at(clock, clock.now().plus(timeout));
+        let end = clock.now().plus(timeout);
+        let bell = Bell::at(clock, end);
         self.quorum.close();
-        poll_fn(|context| {
+        let left = poll_fn(|context| {
             let rung = bell.has_rung(context);
             let left = self.quorum.leaving(context.waker());
             if left.is_empty() || rung { Poll::Ready(left) } else { Poll::Pending }
         })
-        .await
+        .await;
+        self.tell_the_rest(end).await;
+        left
+    }
+
+    /// Waits until observers and log have what happened so far, but not for those that block.
+    async fn tell_the_rest(&self, end: Moment) {
+        let clock = &self.quorum.clock;
+        let bell = Bell::at(clock, end.min(clock.now().plus(TELL_WITHIN)));
+        let Some(mark) = self.quorum.herald.mark() else { return };
+        poll_fn(|context| match bell.has_rung(context) || mark.is_told(context.waker()) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        })
+        .await;
     }
 }
 

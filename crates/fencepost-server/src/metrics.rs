@@ -368,6 +368,7 @@ fn release(outcome: ReleaseOutcome) -> &'static str {
     match outcome {
         ReleaseOutcome::Freed => "freed",
         ReleaseOutcome::StillHeld { .. } => "still_held",
+        ReleaseOutcome::Unproven => "unproven",
         _ => "not_held",
     }
 }

@@ -148,7 +148,7 @@ impl Session<'_> {
                 Ok(code)
             }
             Err(RunError::Lost(lost)) => {
-                self.record.lost(lost.reason);
+                self.record.lost(Some(lost.reason));
                 let what = format!("{name} was lost, the command was ended: {}", lost.reason);
                 Err(Failure::new(ExitCode::LOST, what))
             }
@@ -169,7 +169,10 @@ impl Session<'_> {
         let (owner, window) = (Some(guard.expose_owner()), Some(text_of(&job.which())));
         let told = Told { name, token, owner, expires_at: expires_at(guard.remaining()), slot: None, window };
         let held = Instant::now();
-        let end = self.run_command(&told, &|| guard.ensure_held().map_err(|lost| lost.reason));
+        let end = self.run_command(&told, &|| match guard.ensure_held() {
+            Ok(()) => Ok(guard.remaining()),
+            Err(lost) => Err(lost.reason),
+        });
         self.record.held(held.elapsed());
         end
     }

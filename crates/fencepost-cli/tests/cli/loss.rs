@@ -105,3 +105,32 @@ fn a_command_that_ended_while_run_slept_past_its_lease_was_not_protected() {
     running.signal(Signal::SIGCONT);
     running.end().with_code(80);
 }
+
+#[test]
+fn a_log_that_nobody_reads_does_not_stop_renewals() {
+    let runs: [(&str, &[&str]); 3] = [
+        ("a", &["run", "-v", "--ttl", "1s", "a"]),
+        ("a", &["elect", "-v", "--ttl", "1s", "a"]),
+        ("cron/a", &["once", "-v", "--ttl", "1s", "--every", "1h", "a"]),
+    ];
+    for (name, run) in runs {
+        let place = Place::new();
+        let run = place.fencepost([run, &["--"], &HOLD].concat());
+        let (running, _pipe) = run.start_unread_until_it_says("held");
+        place.fencepost(["release", "--ask", "--note", "the disk is full", name]).end().with_code(0);
+        // Waits for three times the ttl, and the holder is alive.
+        place.run(&["-w", "3s", name], &["echo", "beside it"]).end().with_code(75);
+        running.let_go().with_code(0);
+    }
+}
+
+#[test]
+fn a_log_that_nobody_reads_does_not_keep_a_command_beyond_its_lease() {
+    let place = Place::new();
+    let run = place.run(&["-v", "--ttl", "1s", "a"], &HOLD);
+    let (running, _pipe) = run.start_unread_until_it_says("held");
+    place.fencepost(["release", "--ask", "--note", "the disk is full", "a"]).end().with_code(0);
+    place.fencepost(["release", "--force", "a"]).end().with_code(0);
+    // The command would go on for as long as its standard input is open.
+    running.end().with_code(80);
+}

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, PipeReader, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -117,6 +117,21 @@ impl Invocation {
         running
     }
 
+    /// The same, while nobody reads what it writes to stderr, and a pipe takes no more of it. The pipe ends with the second.
+    pub(crate) fn start_unread_until_it_says(mut self, line: &str) -> (Running, PipeReader) {
+        let (unread, mut stderr) = std::io::pipe().expect("a pipe");
+        let size = nix::fcntl::fcntl(&stderr, nix::fcntl::FcntlArg::F_GETPIPE_SZ).expect("its size");
+        stderr.write_all(&vec![b'.'; usize::try_from(size).expect("a size")]).expect("as much as it takes");
+        self.0.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr);
+        let mut child = self.0.spawn().expect("the program starts");
+        // It has the other copy of our end of the pipe.
+        drop(self);
+        let (stdin, stdout) = (child.stdin.take(), BufReader::new(child.stdout.take().expect("piped")));
+        let mut running = Running { child, stdin, stdout };
+        assert_eq!(running.line(), line);
+        (running, unread)
+    }
+
     pub(crate) fn start(mut self) -> Running {
         self.0.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = self.0.spawn().expect("the program starts");
@@ -172,7 +187,9 @@ impl Running {
     pub(crate) fn end(mut self) -> Done {
         let (mut stdout, mut stderr) = (String::new(), String::new());
         self.stdout.read_to_string(&mut stdout).expect("stdout");
-        self.child.stderr.take().expect("piped").read_to_string(&mut stderr).expect("stderr");
+        if let Some(mut piped) = self.child.stderr.take() {
+            piped.read_to_string(&mut stderr).expect("stderr");
+        }
         let status = self.child.wait().expect("it ended");
         let code = status.code().unwrap_or_else(|| -status.signal().expect("a code or a signal"));
         Done { code, stdout, stderr }
