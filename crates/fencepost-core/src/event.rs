@@ -8,8 +8,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tracing::Level;
-
 use crate::clock::{Clock, Moment};
 use crate::error::{LossReason, NodeVote, ReleaseOutcome, StoreError};
 use crate::foreign::{self, Audience, Mark, Queue};
@@ -312,7 +310,7 @@ impl Herald {
     /// caller has no mutex and has sent what it has to send; [`deliver`](Self::deliver) belongs there, too.
     #[must_use]
     pub(crate) fn note(&self, name: &str, claim: u64, kind: EventKind) -> Vec<Waker> {
-        let traced = foreign::is_wanted(level(&kind));
+        let traced = foreign::is_wanted(foreign::level(&kind));
         if !traced && !self.has_audience() {
             return Vec::new();
         }
@@ -353,28 +351,4 @@ impl Drop for Herald {
 /// What somebody is told who missed so many events.
 pub(crate) fn missed(events: u64) -> Event {
     Event { at: Duration::ZERO, name: String::new(), claim: 0, kind: EventKind::Missed { events } }
-}
-
-fn level(kind: &EventKind) -> Level {
-    match kind {
-        EventKind::Lost(_) => Level::ERROR,
-        EventKind::RenewalUnknown { .. } => Level::WARN,
-        _ => Level::DEBUG,
-    }
-}
-
-/// Logs an event: by `tracing`, or by `log` in a program without a subscriber.
-pub(crate) fn trace(event: &Event) {
-    let Event { name, claim, kind, .. } = event;
-    if !foreign::has_subscriber() {
-        return foreign::to_log(level(kind), module_path!(), format_args!("{name} #{claim}: {kind:?}"));
-    }
-    match kind {
-        EventKind::Lost(reason) => tracing::error!(lock.name = name, claim, %reason, "lock lost"),
-        EventKind::RenewalUnknown { remaining } => {
-            tracing::warn!(lock.name = name, claim, ?remaining, "renewal got no answer; the old deadline stands");
-        }
-        EventKind::Acquired { token, .. } => tracing::debug!(lock.name = name, claim, lock.token = %token, "acquired"),
-        other => tracing::debug!(lock.name = name, claim, event = ?other),
-    }
 }

@@ -15,6 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
 pub use hush::{hush, prepare_to_hush};
+pub(crate) use lines::level;
 pub use lines::{has_subscriber, is_wanted, to_log};
 pub(crate) use queue::{Audience, Mark, Queue};
 pub use queue::{QUEUE_MAX, later};

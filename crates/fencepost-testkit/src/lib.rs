@@ -57,7 +57,6 @@ pub mod sql;
 pub mod sql_races;
 pub mod sql_table;
 pub mod steps;
-pub mod strangers;
 mod stock_rows;
 pub mod turns;
 pub mod wait;

@@ -1,37 +1,16 @@
-//! Programs whose subscriber, logger, observer or wakers block or panic keep their locks all the same.
+//! What becomes of events while an observer blocks, and of everything else while a waker panics.
 
 use std::future::Future;
 use std::pin::pin;
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use fencepost_core::foreign::QUEUE_MAX;
-use fencepost_core::store::{Clock, Memory, connect};
-use fencepost_core::{Blocking, Connect, Event, EventKind, LossReason};
+use fencepost_core::store::{Memory, connect};
+use fencepost_core::{Blocking, Event, EventKind, LossReason};
 use fencepost_testkit::contract::wait_for;
-use fencepost_testkit::process::{Other, role};
-use fencepost_testkit::strangers::{Stranger, live_with};
-
-#[test]
-fn in_another_process() {
-    let Some((stranger, _)) = role() else { return };
-    let memory = OnceLock::new();
-    let connecting = || -> Connect {
-        let clock = Clock::system().expect("a clock");
-        let store = memory.get_or_init(|| Memory::new(clock)).clone();
-        connect(move |_| Ok(vec![store]))
-    };
-    live_with(Stranger::of_name(&stranger).expect("one of them"), connecting);
-}
-
-#[test]
-fn locks_are_kept_beside_code_that_blocks_or_panics() {
-    for stranger in Stranger::ALL {
-        Other::start(&stranger.name(), "memory").finish();
-    }
-}
 
 #[test]
 fn a_slow_observer_hears_events_in_order_and_how_many_it_missed() {

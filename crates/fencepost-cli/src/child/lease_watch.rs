@@ -66,13 +66,18 @@ impl<'a> Lease<'a> {
                 let left = if remaining > self.margin { remaining - self.margin } else { remaining };
                 Ok(left.max(Duration::from_millis(1)))
             }
-            Err(reason) => Err(Loss { reason, kill_at: self.kill_at(now) }),
+            Err(reason) => Err(Loss { reason, kill_at: self.kill_at(now, reason) }),
         }
     }
 
     /// The margin after the loss, but never past the lease: after a pause there may be nothing left of either.
-    fn kill_at(&self, now: Moment) -> Moment {
+    fn kill_at(&self, now: Moment, reason: LossReason) -> Moment {
         let graceful = now.plus(self.margin);
-        self.valid_until.map_or(graceful, |end| graceful.min(end)).minus(self.reserve)
+        let end = self.valid_until.map(|end| match reason {
+            // The limit counts a margin before the lease ends, or earlier.
+            LossReason::HoldLimit => end.plus(self.margin),
+            _ => end,
+        });
+        end.map_or(graceful, |end| graceful.min(end)).minus(self.reserve)
     }
 }

@@ -303,7 +303,7 @@ impl<'a> Session<'a> {
         while let Ok(message) = self.inbox.recv_timeout(LEAVE_MAX) {
             let Message::Acquired(answer) = message else { continue };
             // Granted at the last moment: it goes back.
-            for hold in answer {
+            if let Ok(hold) = answer {
                 let _ = self.release(hold);
             }
             break;

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use fencepost_testkit::proxy::{Flow, Proxy};
+use fencepost_testkit::redis::Redis;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -133,4 +135,39 @@ fn a_log_that_nobody_reads_does_not_keep_a_command_beyond_its_lease() {
     place.fencepost(["release", "--force", "a"]).end().with_code(0);
     // The command would go on for as long as its standard input is open.
     running.end().with_code(80);
+}
+
+#[test]
+fn a_loss_that_only_the_release_finds_is_a_loss() {
+    let place = Place::new();
+    // The next renewal is ten seconds away: nobody hears of the loss before the command ends.
+    let lost = |flags: &[&str]| {
+        let command = ["sh", "-c", "echo held; read -r line; exit 5"];
+        let flags = [flags, &["--ttl", "30s", "--report", "out.json", "a"]].concat();
+        let running = place.run(&flags, &command).start_until_it_says("held");
+        place.fencepost(["release", "--force", "a"]).end().with_code(0);
+        let done = running.let_go();
+        assert!(place.read("out.json").contains(r#""outcome":"lost""#), "{}", place.read("out.json"));
+        done
+    };
+    lost(&[]).with_code(80).saying("a was lost while the command ran");
+    lost(&["-q"]).with_code(80);
+    lost(&["--on-lost", "ignore"]).with_code(5).saying("a was lost while the command ran");
+}
+
+#[test]
+fn a_release_whose_answer_was_lost_is_no_loss() {
+    let server = Redis::new().start();
+    let proxy = Proxy::before(server.address());
+    let (through, beside) = (format!("redis://{}", proxy.address()), format!("redis://{}", server.address()));
+    let place = Place::new();
+    let run = place.fencepost(["--store", &through, "run", "a", "--", "sh", "-c", "echo held; read -r line; exit 5"]);
+    let running = run.start_until_it_says("held");
+    proxy.replies(Flow::Lost);
+    let ended = std::thread::spawn(move || running.let_go());
+    // The release has run.
+    place.fencepost(["--store", &beside, "run", "a", "--", "true"]).end().with_code(0);
+    proxy.replies(Flow::Pass);
+    proxy.cut();
+    ended.join().expect("it ends").with_code(5);
 }

@@ -7,6 +7,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+use fencepost_testkit::process::full_pipe;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -119,9 +120,7 @@ impl Invocation {
 
     /// The same, while nobody reads what it writes to stderr, and a pipe takes no more of it. The pipe ends with the second.
     pub(crate) fn start_unread_until_it_says(mut self, line: &str) -> (Running, PipeReader) {
-        let (unread, mut stderr) = std::io::pipe().expect("a pipe");
-        let size = nix::fcntl::fcntl(&stderr, nix::fcntl::FcntlArg::F_GETPIPE_SZ).expect("its size");
-        stderr.write_all(&vec![b'.'; usize::try_from(size).expect("a size")]).expect("as much as it takes");
+        let (unread, stderr) = full_pipe();
         self.0.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr);
         let mut child = self.0.spawn().expect("the program starts");
         // It has the other copy of our end of the pipe.

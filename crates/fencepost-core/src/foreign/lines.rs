@@ -7,6 +7,8 @@ use tracing::dispatcher;
 use tracing::level_filters::{LevelFilter, STATIC_MAX_LEVEL};
 use tracing::subscriber::NoSubscriber;
 
+use crate::event::{Event, EventKind};
+
 /// Whether somebody may want lines of this level. Two atomic reads: no subscriber and no logger is asked.
 pub fn is_wanted(level: Level) -> bool {
     let traced = level <= STATIC_MAX_LEVEL && level <= LevelFilter::current();
@@ -30,6 +32,31 @@ fn as_log(level: Level) -> log::Level {
         Level::INFO => log::Level::Info,
         Level::DEBUG => log::Level::Debug,
         _ => log::Level::Trace,
+    }
+}
+
+/// The level at which an event is logged.
+pub(crate) fn level(kind: &EventKind) -> Level {
+    match kind {
+        EventKind::Lost(_) => Level::ERROR,
+        EventKind::RenewalUnknown { .. } => Level::WARN,
+        _ => Level::DEBUG,
+    }
+}
+
+/// Logs an event: by `tracing`, or by `log` in a program without a subscriber.
+pub(super) fn log_event(event: &Event) {
+    let Event { name, claim, kind, .. } = event;
+    if !has_subscriber() {
+        return to_log(level(kind), module_path!(), format_args!("{name} #{claim}: {kind:?}"));
+    }
+    match kind {
+        EventKind::Lost(reason) => tracing::error!(lock.name = name, claim, %reason, "lock lost"),
+        EventKind::RenewalUnknown { remaining } => {
+            tracing::warn!(lock.name = name, claim, ?remaining, "renewal got no answer; the old deadline stands");
+        }
+        EventKind::Acquired { token, .. } => tracing::debug!(lock.name = name, claim, lock.token = %token, "acquired"),
+        other => tracing::debug!(lock.name = name, claim, event = ?other),
     }
 }
 

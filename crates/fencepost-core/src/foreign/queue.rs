@@ -7,6 +7,7 @@ use std::task::Waker;
 use std::thread;
 use std::time::Duration;
 
+use super::lines::log_event;
 use super::{contain, has_subscriber, to_log, wake};
 use tracing::Level;
 
@@ -261,7 +262,7 @@ impl Notice {
         match self {
             Self::Event { to, event, traced } => {
                 if traced {
-                    contain(|| event::trace(&event));
+                    contain(|| log_event(&event));
                 }
                 to.hear(&event);
             }
