@@ -72,8 +72,9 @@ fn banned(path: &Path, text: &str, findings: &mut Vec<String>) {
 /// A subscriber that blocks must not stop a lock: only one place of the library calls it.
 fn inline_logs(path: &Path, text: &str, findings: &mut Vec<String>) {
     let shown = shown(path);
-    let library = ["crates/fencepost-core/src/", "crates/fencepost-sql/src/"].iter().any(|start| shown.starts_with(start))
-        || (shown.starts_with("backends/") && shown.contains("/src/"));
+    let library =
+        ["crates/fencepost-core/src/", "crates/fencepost-sql/src/"].iter().any(|start| shown.starts_with(start))
+            || (shown.starts_with("backends/") && shown.contains("/src/"));
     if library && !shown.starts_with("crates/fencepost-core/src/foreign") && text.contains("tracing::") {
         findings.push(format!("{shown}: `tracing::`: log by `notice!`, which does not wait for a subscriber"));
     }

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use fencepost_core::{Connect, foreign};
 use fencepost_core::store::{
-    self, Abilities, Claim, Clock, FencingToken, Listening, Moment, Owner, Reply, Step, Store, StoreError,
+    self, Abilities, Claim, Clock, Closing, FencingToken, Listening, Moment, Owner, Reply, Step, Store, StoreError,
     StoreErrorKind,
 };
+use fencepost_core::{Connect, foreign};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -106,6 +106,7 @@ fn run(
         while !(closed.load(Ordering::SeqCst) && engine.is_idle()) {
             engine.done.notified().await;
         }
+        engine.end_leases().await;
     });
 }
 
@@ -143,6 +144,14 @@ impl Store for Etcd {
 
     fn clock(&self) -> Option<FencingToken> {
         None
+    }
+
+    fn close(&self, closing: Closing) {
+        let engine = self.engine.clone();
+        self.runtime.spawn(async move {
+            engine.end_leases().await;
+            drop(closing);
+        });
     }
 }
 

@@ -122,7 +122,13 @@ impl Link {
         let Subscription { channel, begins } = subscription;
         match outcome {
             Ok(Value::Error(why)) if *begins => {
-                notice!(WARN, node = self.label, channel = channel, why = why, "cannot hear of releases there: looks once a second");
+                notice!(
+                    WARN,
+                    node = self.label,
+                    channel = channel,
+                    why = why,
+                    "cannot hear of releases there: looks once a second"
+                );
                 // What is not allowed will not be a second later; what was sent to the wrong node will.
                 if !why.starts_with("NOPERM") {
                     self.leave(channel);

@@ -33,6 +33,9 @@ const WAITING_MAX: usize = 100_000;
 /// So many bytes are not kept back for the driver's next write: the server may begin with them.
 const FLUSH_AT: usize = 4096;
 
+/// A server that owes an answer and has said nothing for so long counts as silent.
+const LIVE_FOR: Duration = Duration::from_secs(1);
+
 /// How often clocks are compared when a link comes up.
 const CLOCK_SAMPLES: u32 = 5;
 /// An answer's own delay makes a clock in it look wrong by less than this.
@@ -258,6 +261,13 @@ impl Link {
     /// Whether it can be used now.
     pub(crate) fn is_up(&self) -> bool {
         self.state().up.is_some()
+    }
+
+    /// Whether an answer can be expected soon: nothing is owed on it, or the server has said something lately.
+    pub(crate) fn is_live(&self) -> bool {
+        let now = self.clock.now();
+        let state = self.state();
+        state.up.as_ref().is_some_and(|up| up.waiting.is_empty() || now.since(up.heard_at) < LIVE_FOR)
     }
 
     /// Writes commands and puts down who waits for their replies, in one go: nothing comes between them.

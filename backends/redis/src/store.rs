@@ -65,6 +65,10 @@ impl Store for RedisNode {
     fn clock(&self) -> Option<FencingToken> {
         self.link.server_clock()
     }
+
+    fn is_live(&self) -> Option<bool> {
+        Some(self.link.is_live())
+    }
 }
 
 impl fmt::Debug for RedisNode {

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use fencepost_core::{Connect, foreign};
 use fencepost_core::store::{
     self, Abilities, Answer, Claim, Clock, FencingToken, Listening, Moment, Owner, Reply, Step, Store, StoreError,
     StoreErrorKind, Then, Trouble,
 };
+use fencepost_core::{Connect, foreign};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::time::Instant;

@@ -209,7 +209,7 @@ impl Locks {
         contended: bool,
     ) -> Result<(Vec<LockState>, bool), StoreError> {
         let after = after.map(|after| checked(after, "list")).transpose()?;
-        self.quorum().clone().list(prefix.into(), after, limit, contended).await
+        (**self.quorum()).clone().list(prefix.into(), after, limit, contended).await
     }
 
     /// How each node of the store is: whether it answers, and how fast.
@@ -386,8 +386,8 @@ mod tests {
         }
 
         fn submit(&self, step: Step, deadline: Moment, reply: Reply) {
-            let is_first =
-                matches!(step, Step::Release { .. }) && !std::mem::replace(&mut *self.1.lock().expect("no panic"), true);
+            let is_first = matches!(step, Step::Release { .. })
+                && !std::mem::replace(&mut *self.1.lock().expect("no panic"), true);
             if is_first {
                 self.0.submit(step, deadline, Reply::new(Arc::new(Nowhere), 0, 0));
                 return reply.answer(Err(Trouble::new(StoreErrorKind::Unreachable, "the link broke")));

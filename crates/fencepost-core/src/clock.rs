@@ -9,6 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, SystemTime};
 
 use crate::foreign;
+use crate::handle::as_engine;
 
 /// A point on a clock that keeps counting while the machine sleeps, in nanoseconds since that clock's start.
 ///
@@ -99,6 +100,15 @@ impl Clock {
         }
     }
 
+    /// Whether time passes while a thread waits for it.
+    pub(crate) fn runs_by_itself(&self) -> bool {
+        match &self.0 {
+            Source::System(_) => true,
+            #[cfg(feature = "test-util")]
+            Source::Virtual(_) => false,
+        }
+    }
+
     /// Rings once, at that moment or soon after, unless the target is gone by then.
     pub fn alarm(&self, at: Moment, target: Weak<dyn Alarm>) -> AlarmId {
         match &self.0 {
@@ -113,15 +123,6 @@ impl Clock {
     pub fn rings_here() -> bool {
         // A thread that is about to end is none of ours.
         RINGS_HERE.try_with(Cell::get).unwrap_or(false)
-    }
-
-    /// Nothing happens between two turns of it, on no thread.
-    pub(crate) fn is_virtual(&self) -> bool {
-        match &self.0 {
-            Source::System(_) => false,
-            #[cfg(feature = "test-util")]
-            Source::Virtual(_) => true,
-        }
     }
 
     /// Takes an alarm back. It may already be ringing.
@@ -244,7 +245,7 @@ impl SystemAlarms {
 /// One bad alarm must not stop all others.
 fn ring(target: &Weak<dyn Alarm>) {
     let Some(target) = target.upgrade() else { return };
-    if foreign::contain(|| target.ring()).is_none() {
+    if foreign::contain(|| as_engine(|| target.ring())).is_none() {
         crate::notice!(ERROR, "BUG: an alarm panicked; the others go on");
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::clock::Clock;
 use crate::error::{Invalid, StoreError, StoreErrorKind};
 use crate::event::{Herald, Observer};
+use crate::handle::{DRAIN_WITHIN, Handle};
 use crate::locks::{Defaults, Locks};
 use crate::name::checked_label;
 use crate::quorum::{Chance, Quorum};
@@ -73,6 +74,7 @@ pub fn connect_async<M: Into<Members> + 'static>(
 /// - label: `host:pid`
 /// - ttl: 30 s
 /// - wait: none, a library waits only as long as told
+/// - drain within: 100 ms
 /// - answer within: for one server the smaller of 5 s and half the ttl; in a quorum the smaller of 50 ms and 5 % of it
 #[must_use = "await it to connect"]
 pub struct Connect {
@@ -85,12 +87,14 @@ pub struct Connect {
     observers: Vec<Arc<dyn Observer>>,
     records: Option<Box<Connect>>,
     chance: Option<Chance>,
+    drain_within: Duration,
 }
 
 impl Connect {
     fn new(open: Opener) -> Self {
         let (ttl, clock, observers, records) = (Duration::from_secs(30), None, Vec::new(), None);
-        Self { open, clock, label: None, ttl, wait: None, answer_within: None, observers, records, chance: None }
+        let (label, wait, answer_within, chance) = (None, None, None, None);
+        Self { open, clock, label, ttl, wait, answer_within, observers, records, chance, drain_within: DRAIN_WITHIN }
     }
 
     /// Fails when awaited: bad input that was found before there was a store to ask.
@@ -120,6 +124,18 @@ impl Connect {
     /// Deadline of one request to one node. Default: see [`Connect`].
     pub fn answer_within(mut self, limit: Duration) -> Self {
         self.answer_within = Some(limit);
+        self
+    }
+
+    /// How long the drop of the last handle waits: of the last [`Locks`], [`Lock`](crate::Lock),
+    /// [`Guard`](crate::Guard) or future of this connection. It waits until live nodes have answered the releases that
+    /// are under way, so that a program may drop its guard and return from `main`. It does not wait where nothing is
+    /// under way, nor for a node that is down or silent. Zero: it never waits. Default 100 ms.
+    ///
+    /// This is the one place where a drop blocks its thread, also inside an async runtime.
+    /// [`Locks::shutdown`] before it leaves nothing to wait for.
+    pub fn drain_within(mut self, limit: Duration) -> Self {
+        self.drain_within = limit;
         self
     }
 
@@ -171,7 +187,7 @@ impl Connect {
         };
         let quorum = Quorum::new(members, clock, herald, self.answer_within, chance)?;
         let defaults = Defaults { label, ttl: self.ttl, wait: self.wait };
-        let locks = Locks::new(Arc::new(quorum), defaults);
+        let locks = Locks::new(Handle::new(quorum, self.drain_within), defaults);
         match self.records {
             Some(records) => Ok(locks.keep_records_in(&records.into_future().await?)),
             None => Ok(locks),

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::clock::{Clock, Moment};
 use crate::error::{LossReason, NodeVote, ReleaseOutcome, StoreError};
-use crate::foreign::{self, Audience, Mark, Queue};
+use crate::foreign::{self, Audience, Queue};
 use crate::state::YieldRequest;
 use crate::token::FencingToken;
 
@@ -280,7 +280,7 @@ pub(crate) struct Herald {
 impl Herald {
     pub(crate) fn new(clock: Clock, observers: Vec<Arc<dyn Observer>>) -> Self {
         let started = clock.now();
-        let own_queue = clock.is_virtual().then(Queue::default);
+        let own_queue = (!clock.runs_by_itself()).then(Queue::default);
         Self { clock, started, audience: Audience::new(observers), feeds: Mutex::default(), own_queue }
     }
 
@@ -331,9 +331,11 @@ impl Herald {
         }
     }
 
-    /// A mark behind everything that was noted. `None`: all of it was told, or so much waits that nobody should wait.
-    pub(crate) fn mark(&self) -> Option<Arc<Mark>> {
-        self.own_queue.is_none().then(|| Queue::of_process().put_mark()).flatten()
+    /// Resolves when everything that was noted was told.
+    pub(crate) async fn told(&self) {
+        if self.own_queue.is_none() {
+            foreign::told().await;
+        }
     }
 }
 

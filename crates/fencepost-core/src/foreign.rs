@@ -17,8 +17,8 @@ use std::task::Waker;
 pub use hush::{hush, prepare_to_hush};
 pub(crate) use lines::level;
 pub use lines::{has_subscriber, is_wanted, to_log};
-pub(crate) use queue::{Audience, Mark, Queue};
-pub use queue::{QUEUE_MAX, later};
+pub(crate) use queue::{Audience, Queue};
+pub use queue::{QUEUE_MAX, later, told};
 /// For [`notice!`](crate::notice).
 #[doc(hidden)]
 pub use tracing;

@@ -29,6 +29,7 @@ pub mod fence;
 pub mod foreign;
 mod grant;
 mod guard;
+mod handle;
 mod kinds;
 mod lease;
 mod lock;

@@ -3,40 +3,41 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use crate::bell::Bell;
-use crate::clock::Moment;
 use crate::election::{Candidacy, Election};
 use crate::error::{Invalid, RenewError, StoreError, StoreErrorKind};
 use crate::event::{Event, Feed};
 use crate::fence::FenceError;
 use crate::grant::{Permit, Single};
 use crate::guard::Guard;
+use crate::handle::Handle;
 use crate::kinds::{Names, Permits};
 use crate::lease::Lease;
 use crate::lock::{Lock, Wait};
 use crate::name::{LockName, checked_label, checked_note};
-use crate::quorum::Quorum;
 use crate::records::Records;
 use crate::state::{Holder, LockState, YieldRequest};
 use crate::token::FencingToken;
-
-/// How long a shutdown waits for observers and log lines.
-const TELL_WITHIN: Duration = Duration::from_millis(100);
 
 /// How many locks a listing fetches at a time.
 const PAGE: u32 = 500;
 
 /// A connection to where locks live. Cheap to clone; clones share links, watchdog, releaser and local line.
+///
+/// It lasts as long as anything made from it: a clone, a [`Lock`], a [`Guard`], a future. The drop of the last of them
+/// waits until the releases that are under way have been answered, for at most 100 ms
+/// ([`drain_within`](crate::Connect::drain_within)): so a program may drop its guard and return from `main`.
 #[derive(Clone)]
 pub struct Locks {
-    quorum: Arc<Quorum>,
+    quorum: Handle,
     defaults: Arc<Defaults>,
     /// Where records are kept, if elsewhere.
-    records: Option<Arc<Quorum>>,
+    records: Option<Handle>,
     #[cfg(feature = "recipes")]
     pub(crate) rebuilding: Arc<crate::recipes::Rebuilding>,
 }
@@ -67,7 +68,7 @@ pub struct Guarantees {
 }
 
 impl Locks {
-    pub(crate) fn new(quorum: Arc<Quorum>, defaults: Defaults) -> Self {
+    pub(crate) fn new(quorum: Handle, defaults: Defaults) -> Self {
         Self {
             quorum,
             defaults: Arc::new(defaults),
@@ -77,7 +78,7 @@ impl Locks {
         }
     }
 
-    pub(crate) fn quorum(&self) -> &Arc<Quorum> {
+    pub(crate) fn quorum(&self) -> &Handle {
         &self.quorum
     }
 
@@ -162,7 +163,7 @@ impl Locks {
         let (quorum, prefix): (_, Arc<str>) = (self.quorum.clone(), prefix.into());
         Feed::pages(move |after: Option<&LockState>| {
             let after = after.and_then(|state| LockName::new(&state.name).ok());
-            Box::pin(quorum.clone().list(prefix.clone(), after, PAGE, false))
+            Box::pin((*quorum).clone().list(prefix.clone(), after, PAGE, false))
         })
     }
 
@@ -249,36 +250,32 @@ impl Locks {
     /// For all clones: ends waiting (`ShuttingDown`), refuses new claims, sends outstanding releases. Held guards stay
     /// held, and are renewed until they are dropped.
     ///
-    /// Answers the names whose release nobody confirmed in time (left to their ttl); empty is a clean end.
+    /// Answers the names whose release nobody confirmed in time (left to their ttl); empty is a clean end. Nodes that vote
+    /// confirm by a majority; the other live ones are waited for in any case, as the drop of the last handle waits
+    /// ([`drain_within`](crate::Connect::drain_within)). Call it before `std::process::exit`, and where a handle is in a
+    /// `static`, whose drop never runs.
     ///
     /// # Cancel safety
     /// Dropped, the connection stays shut; only the answer is lost.
     #[must_use = "names in the answer stay locked until their ttl ends"]
     pub async fn shutdown(&self, timeout: Duration) -> Vec<String> {
         let clock = &self.quorum.clock;
-        let end = clock.now().plus(timeout);
-        let bell = Bell::at(clock, end);
+        let bell = Bell::at(clock, clock.now().plus(timeout));
         self.quorum.close();
-        let left = poll_fn(|context| {
+        poll_fn(|context| {
             let rung = bell.has_rung(context);
             let left = self.quorum.leaving(context.waker());
-            if left.is_empty() || rung { Poll::Ready(left) } else { Poll::Pending }
+            if left.is_empty() || rung { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
-        self.tell_the_rest(end).await;
-        left
-    }
-
-    /// Waits until observers and log have what happened so far, but not for those that block.
-    async fn tell_the_rest(&self, end: Moment) {
-        let clock = &self.quorum.clock;
-        let bell = Bell::at(clock, end.min(clock.now().plus(TELL_WITHIN)));
-        let Some(mark) = self.quorum.herald.mark() else { return };
-        poll_fn(|context| match bell.has_rung(context) || mark.is_told(context.waker()) {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
+        let bell = Bell::at(clock, clock.now().plus(self.quorum.drain_within()));
+        let mut drained = pin!(self.quorum.drained());
+        poll_fn(|context| match drained.as_mut().poll(context) {
+            Poll::Pending if bell.has_rung(context) => Poll::Ready(()),
+            answer => answer,
         })
         .await;
+        self.quorum.leaving(Waker::noop())
     }
 }
 

@@ -12,8 +12,8 @@ use fencepost_testkit::redis::Redis;
 use fencepost_testkit::server::Server;
 pub(crate) use fencepost_testkit::wait::{PATIENCE, a_moment, until};
 
-/// Keys that belong to no lock.
-const OF_A_SERVER: [&str; 2] = ["fp:marker", "fp:probation"];
+/// What the keys start with that stay when nobody holds or waits.
+const STAY: [&str; 3] = ["fp:fence:", "fp:marker", "fp:probation"];
 
 /// Every write is on disk before it is answered.
 pub(crate) const KEEPS_EVERYTHING: &str = "--appendonly yes --appendfsync always";
@@ -165,8 +165,8 @@ impl Reachable for Place {
     fn left_behind(&self) -> Vec<String> {
         let each = self.servers[self.down..].iter().map(|server| (server.address(), server.keys()));
         let held = each.flat_map(|(server, keys)| {
-            let remains = |key: &String| key.starts_with("fp:fence:") || OF_A_SERVER.contains(&key.as_str());
-            keys.into_iter().filter(move |key| !remains(key)).map(move |key| format!("{key} at {server}"))
+            let stays = |key: &String| STAY.iter().any(|start| key.starts_with(start));
+            keys.into_iter().filter(move |key| !stays(key)).map(move |key| format!("{key} at {server}"))
         });
         held.collect()
     }

@@ -245,8 +245,7 @@ mod tests {
         let (_silent, inbox) = channel();
         let lease = Lease::new(clock.clone(), ttl, margin, &remaining);
         let output = Output { json: false, quiet: true, verbose: false };
-        let done =
-            Supervisor::without_terminal(leader, &inbox, clock.clone(), OnLost::Term, output, lease).watch();
+        let done = Supervisor::without_terminal(leader, &inbox, clock.clone(), OnLost::Term, output, lease).watch();
         assert_eq!((done.lost, done.code), (Some(LossReason::Expired), ExitCode::by_signal(Signal::SIGTERM as i32)));
         assert!(clock.now() < end, "the lease was over before the command was");
     }

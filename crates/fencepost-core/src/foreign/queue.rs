@@ -1,9 +1,10 @@
 //! What waits to be told to code that is not ours, and the one thread of the process that tells it.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::task::Waker;
+use std::task::{Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -52,14 +53,14 @@ impl Audience {
 
 /// Waits until everything before it was told.
 #[derive(Default)]
-pub(crate) struct Mark {
+struct Mark {
     told: AtomicBool,
     waker: Mutex<Option<Waker>>,
 }
 
 impl Mark {
     /// Whether everything was told; if not, the task is woken then.
-    pub(crate) fn is_told(&self, waker: &Waker) -> bool {
+    fn is_told(&self, waker: &Waker) -> bool {
         let waker = waker.clone();
         let old = self.waker.lock().unwrap_or_else(PoisonError::into_inner).replace(waker);
         drop(old);
@@ -91,6 +92,8 @@ enum Notice {
 #[derive(Default)]
 pub(crate) struct Queue {
     waiting: Mutex<Waiting>,
+    /// Something waits. Changed with the mutex held, and read without.
+    has_notices: AtomicBool,
     /// The thread sleeps until somebody rouses it.
     asleep: AtomicBool,
     has_thread: AtomicBool,
@@ -113,6 +116,13 @@ pub fn later(line: impl FnOnce() + Send + 'static) {
     Queue::of_process().rouse();
 }
 
+/// Resolves when observers and the log have everything that has happened so far. That waits for code which is not ours:
+/// give it a limit.
+pub async fn told() {
+    let Some(mark) = Queue::of_process().put_mark() else { return };
+    poll_fn(|context| if mark.is_told(context.waker()) { Poll::Ready(()) } else { Poll::Pending }).await;
+}
+
 impl Queue {
     /// The one that a thread empties.
     pub(crate) fn of_process() -> &'static Self {
@@ -129,7 +139,7 @@ impl Queue {
     }
 
     /// A mark behind everything that waits now. `None`: nothing does, or too much.
-    pub(crate) fn put_mark(&'static self) -> Option<Arc<Mark>> {
+    fn put_mark(&'static self) -> Option<Arc<Mark>> {
         let is_idle = |queue: &Self| queue.asleep.load(Ordering::SeqCst) || !queue.has_thread.load(Ordering::SeqCst);
         if self.waiting().notices.is_empty() && is_idle(self) {
             return None;
@@ -145,13 +155,16 @@ impl Queue {
     /// Drops the observers of a connection behind everything they are still to hear.
     pub(crate) fn put_end(&self, audience: Arc<Audience>) {
         // Beyond the bound: there is one of these per connection.
-        self.waiting().notices.push_back(Notice::Gone(audience));
+        let mut waiting = self.waiting();
+        waiting.notices.push_back(Notice::Gone(audience));
+        self.has_notices.store(true, Ordering::SeqCst);
     }
 
     fn put(&self, notice: Notice) -> bool {
         let mut waiting = self.waiting();
         if waiting.notices.len() < QUEUE_MAX {
             waiting.notices.push_back(notice);
+            self.has_notices.store(true, Ordering::SeqCst);
             return true;
         }
         match &notice {
@@ -168,12 +181,16 @@ impl Queue {
         false
     }
 
-    /// Sees to it that what was put in is told by the thread, soon.
+    /// Sees to it that what was put in is told by the thread, soon. Nothing but a look where nobody listens.
     pub(crate) fn rouse(&'static self) {
-        if self.asleep.load(Ordering::SeqCst) {
-            self.changed.notify_one();
-        } else if !self.has_thread.load(Ordering::SeqCst) {
+        if !self.has_notices.load(Ordering::SeqCst) {
+            return;
+        }
+        if !self.has_thread.load(Ordering::SeqCst) {
             self.start();
+        } else if self.asleep.load(Ordering::SeqCst) && self.asleep.swap(false, Ordering::SeqCst) {
+            // Once, however much is put in until it is awake.
+            self.changed.notify_one();
         }
     }
 
@@ -187,7 +204,7 @@ impl Queue {
     }
 
     fn run(&self) {
-        let mut batch = self.waiting().take();
+        let mut batch = self.take(&mut self.waiting());
         loop {
             batch.tell();
             batch = self.next_batch();
@@ -205,23 +222,35 @@ impl Queue {
             waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
             self.asleep.store(false, Ordering::SeqCst);
         }
-        waiting.take()
+        self.take(&mut waiting)
     }
 
     /// Tells what was put in on this thread: for a connection whose time is virtual, where the clock has no thread either.
     pub(crate) fn tell_here(&self) {
+        if !self.has_notices.load(Ordering::SeqCst) {
+            return;
+        }
         let mut waiting = self.waiting();
         if std::mem::replace(&mut waiting.telling, true) {
             // Somebody further up is at it, and goes on with what was put in.
             return;
         }
         while !waiting.notices.is_empty() {
-            let batch = waiting.take();
+            let batch = self.take(&mut waiting);
             drop(waiting);
             batch.tell();
             waiting = self.waiting();
         }
         waiting.telling = false;
+    }
+
+    fn take(&self, waiting: &mut Waiting) -> Batch {
+        self.has_notices.store(false, Ordering::SeqCst);
+        Batch {
+            notices: std::mem::take(&mut waiting.notices),
+            overlooked: std::mem::take(&mut waiting.overlooked),
+            lines_missed: std::mem::take(&mut waiting.lines_missed),
+        }
     }
 }
 
@@ -230,16 +259,6 @@ struct Batch {
     notices: VecDeque<Notice>,
     overlooked: Vec<Arc<Audience>>,
     lines_missed: u64,
-}
-
-impl Waiting {
-    fn take(&mut self) -> Batch {
-        Batch {
-            notices: std::mem::take(&mut self.notices),
-            overlooked: std::mem::take(&mut self.overlooked),
-            lines_missed: std::mem::take(&mut self.lines_missed),
-        }
-    }
 }
 
 impl Batch {

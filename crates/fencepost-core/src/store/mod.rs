@@ -33,6 +33,9 @@ pub use crate::name::{LockName, Owner};
 pub use crate::state::{Holder, LockState, Waiter, YieldRequest};
 pub use crate::token::FencingToken;
 
+use crate::handle::as_engine;
+use crate::quorum::Errand;
+
 /// What a store can do. Few on purpose: a new ability has to change what the engine does.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Abilities {
@@ -394,7 +397,7 @@ impl Reply {
     /// Says something that was not asked for. A panic on the other side ends there: the store's thread goes on.
     pub fn push(&self, event: Event) {
         let post = Post { node: self.node, request: self.request, event };
-        if foreign::contain(|| Arc::clone(&self.to).post(post)).is_none() {
+        if foreign::contain(|| as_engine(|| Arc::clone(&self.to).post(post))).is_none() {
             crate::notice!(ERROR, "BUG: what a store said was not taken; the store goes on");
         }
     }
@@ -427,6 +430,16 @@ pub trait Store: Send + Sync + 'static {
     fn listen(&self, claim: &Arc<Claim>, reply: Reply) -> Listening;
     /// The store's clock as a token: a guess that saves round trips, never trusted. `None`: not known yet.
     fn clock(&self) -> Option<FencingToken>;
+    /// Whether answers can be expected soon: there is a link, and the server is not silent. `None`: the store does not
+    /// know. At the end of a connection nobody waits for one that is not live.
+    fn is_live(&self) -> Option<bool> {
+        None
+    }
+    /// Ends what is kept for claims to come: leases and sessions that nothing rests on. It is done when `closing` is
+    /// dropped. Claims may still be held, and a step that comes later is served like any other.
+    fn close(&self, closing: Closing) {
+        drop(closing);
+    }
 }
 
 #[deny(clippy::missing_trait_methods)]
@@ -449,6 +462,29 @@ impl<S: Store + ?Sized> Store for Arc<S> {
 
     fn clock(&self) -> Option<FencingToken> {
         (**self).clock()
+    }
+
+    fn is_live(&self) -> Option<bool> {
+        (**self).is_live()
+    }
+
+    fn close(&self, closing: Closing) {
+        (**self).close(closing);
+    }
+}
+
+/// What a store still has to do before its connection is closed: over when it is dropped.
+pub struct Closing(#[allow(dead_code, reason = "held for its Drop")] Errand);
+
+impl Closing {
+    pub(crate) fn new(errand: Errand) -> Self {
+        Self(errand)
+    }
+}
+
+impl fmt::Debug for Closing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Closing")
     }
 }
 

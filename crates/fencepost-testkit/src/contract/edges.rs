@@ -15,6 +15,8 @@ use crate::wait::PATIENCE;
 
 /// The lock of every scenario.
 const NAME: &str = "edge";
+/// A busy machine may keep a server waiting for longer than a program waits at its end by default.
+const DRAIN_WITHIN: Duration = PATIENCE;
 /// What a program ends with whose `main` panics.
 const PANICKED: i32 = 101;
 
@@ -77,8 +79,11 @@ const SCENARIOS: &[Scenario] = &[
     }),
     ("gives up waiting when told", |connect| wait_until(connect, || async { await_leave() })),
     ("gives up waiting by SIGTERM", |connect| {
-        wait_until(connect, || async {
-            signal(SignalKind::terminate()).expect("a handler").recv().await;
+        wait_until(connect, || {
+            let mut terminate = signal(SignalKind::terminate()).expect("a handler");
+            async move {
+                let _ = terminate.recv().await;
+            }
         });
     }),
     ("writes when told", |connect| {
@@ -111,7 +116,7 @@ pub fn in_another_process<S: Reachable>(_: impl FnOnce() -> S) {
     strangers::log_up_to(S::finest_log());
     let found = SCENARIOS.iter().chain(strangers::SCENARIOS).find(|(name, _)| *name == scenario);
     let (_, main) = found.unwrap_or_else(|| unreachable!("BUG: no scenario {scenario:?}"));
-    let ended = catch_unwind(AssertUnwindSafe(|| main(S::reach(&address))));
+    let ended = catch_unwind(AssertUnwindSafe(|| main(S::reach(&address).drain_within(DRAIN_WITHIN))));
     // Not by way of the test harness: its last words would give threads time that those of a program do not have.
     std::process::exit(if ended.is_ok() { 0 } else { PANICKED })
 }
@@ -155,6 +160,11 @@ fn start(subject: &impl Reachable, module: &str, scenario: &str) -> Other {
     Other::start_in(module, scenario, &subject.address())
 }
 
+/// A connection of the test itself, which leaves nothing behind either when its last handle is dropped.
+fn beside(subject: &impl Reachable) -> Locks {
+    open(subject.connect().label("beside").drain_within(DRAIN_WITHIN))
+}
+
 /// How often each ending is tried: a few times, or as often as `FENCEPOST_LONG` asks for.
 fn times() -> usize {
     if std::env::var_os("FENCEPOST_LONG").is_some() { 40 } else { 3 }
@@ -170,13 +180,12 @@ fn ends_clean(subject: &impl Reachable, module: &str, scenario: &str, code: i32)
 
 /// A scenario that waits behind a holder is not in the queue any more once it has ended.
 fn waits_clean(subject: &impl Reachable, module: &str, scenario: &str, end: impl Fn(&mut Other)) {
-    let locks = subject.locks("holder");
     for _ in 0..times() {
-        let guard = hold(&locks);
+        let guard = hold(&beside(subject));
         let mut other = start(subject, module, scenario);
         end(&mut other);
         assert_eq!(other.ends(), Some(0), "{scenario}");
-        guard.release().block().expect("released");
+        drop(guard);
         assert_eq!(subject.left_behind(), Vec::<String>::new(), "a program that {scenario}");
     }
 }
@@ -218,7 +227,7 @@ pub fn a_waiter_that_is_told_to_end_by_sigterm_leaves_the_queue(subject: &impl R
 pub fn a_process_that_stood_still_beyond_its_lease_writes_nothing_more(subject: &impl Reachable, module: &str) {
     let mut holder = start(subject, module, "writes when told");
     holder.says("holds");
-    let locks = subject.locks("next");
+    let locks = beside(subject);
     holder.stop();
     let next = locks.lock(NAME).ttl(long_ttl(&locks)).wait_at_most(PATIENCE).acquire().block().expect("its turn");
     holder.tell("write");
@@ -227,7 +236,7 @@ pub fn a_process_that_stood_still_beyond_its_lease_writes_nothing_more(subject: 
     holder.give_leave();
     assert_eq!(holder.ends(), Some(0));
     assert!(next.is_held(), "the holder before it took it away");
-    next.release().block().expect("released");
+    drop((next, locks));
     assert_eq!(subject.left_behind(), Vec::<String>::new());
 }
 
@@ -235,12 +244,13 @@ pub fn a_process_that_stood_still_beyond_its_lease_writes_nothing_more(subject: 
 pub fn a_blocked_runtime_keeps_its_lock_and_frees_it_at_the_end(subject: &impl Reachable, module: &str) {
     let mut holder = start(subject, module, "blocks its runtime");
     holder.says("holds");
-    let locks = subject.locks("other");
+    let locks = beside(subject);
     let beyond: Duration = short_ttl(&locks) * 6;
     match locks.lock(NAME).wait_at_most(beyond).acquire().block() {
         Err(AcquireError::Busy { .. }) => {}
         other => panic!("{other:?}"),
     }
+    drop(locks);
     holder.give_leave();
     assert_eq!(holder.says("answer: "), "Ok(())");
     assert_eq!(holder.ends(), Some(0));
