@@ -373,7 +373,8 @@ impl Link {
 
     /// What `trust.lua` says. The others are judged by it, too.
     pub(crate) fn judged(&self, value: &Value) -> Result<(), Trouble> {
-        let verdict = trusted(value, &self.keys.marker);
+        let is_used = self.voice.as_ref().is_some_and(|voice| voice.standing.somebody_votes());
+        let verdict = trusted(value, &self.keys.marker, is_used);
         let says = match &verdict {
             Ok(()) => Some(Says::Ours),
             Err(Trouble { kind: StoreErrorKind::Quarantined { .. }, .. }) => Some(Says::Nothing),
@@ -451,8 +452,8 @@ impl Up {
     }
 }
 
-/// What `trust.lua` says.
-fn trusted(value: &Value, marker: &str) -> Result<(), Trouble> {
+/// What `trust.lua` says. `is_used`: another node votes in this set, so it is no new one.
+fn trusted(value: &Value, marker: &str, is_used: bool) -> Result<(), Trouble> {
     let parts = match value {
         Value::Error(text) => return Err(error::trouble(text)),
         other => other.array().unwrap_or_default(),
@@ -469,12 +470,15 @@ fn trusted(value: &Value, marker: &str) -> Result<(), Trouble> {
                 );
                 return Err(Trouble::new(StoreErrorKind::Quarantined { left }, message));
             }
-            let message = match left.is_zero() {
-                false => {
-                    "it may have lost its memory: it votes again when every lease it may have forgotten is over; for a new \
-                     cluster, `fencepost init` trusts it at once"
+            let message = match (left.is_zero(), is_used) {
+                (false, true) => {
+                    "it may have lost its memory: it votes again when every lease it may have forgotten is over"
                 }
-                true => {
+                (false, false) => {
+                    "it may have lost its memory: it votes again when every lease it may have forgotten is over; only if \
+                     the cluster is new and no lock was ever held, `fencepost init` trusts it at once"
+                }
+                (true, _) => {
                     "it lost its memory, and is let in again once a majority of its servers is heard and none of them \
                      belongs to another cluster; look at what the others say"
                 }

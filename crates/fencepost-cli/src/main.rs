@@ -3,6 +3,7 @@
 mod args;
 mod child;
 mod commands;
+mod connections;
 mod exit_code;
 mod failure;
 mod held;
@@ -18,6 +19,7 @@ mod settings;
 mod version;
 
 use args::{Arguments, Command};
+use connections::Connections;
 use exit_code::ExitCode;
 use failure::Failure;
 use settings::Settings;
@@ -30,17 +32,19 @@ fn main() -> std::process::ExitCode {
     if let Some(code) = commands::verify::client::play(std::env::args_os()) {
         return code.into();
     }
-    let code = command().unwrap_or_else(|failure| {
+    let connections = Connections::default();
+    let code = command(&connections).unwrap_or_else(|failure| {
         output::failure(&failure);
         failure.code
     });
+    connections.close();
     output::flush();
     code.into()
 }
 
-fn command() -> Result<ExitCode, Failure> {
+fn command(connections: &Connections) -> Result<ExitCode, Failure> {
     let Some(Arguments { global, command }) = Arguments::read()? else { return Ok(ExitCode::DONE) };
-    let settings = |global| Settings::load(global);
+    let settings = |global| Settings::load(global, connections.clone());
     match command {
         Command::Run(arguments) => commands::run::run(arguments, settings(global)?),
         Command::Once(arguments) => commands::once::once(arguments, settings(global)?),

@@ -2,9 +2,10 @@
 
 use fencepost::config::{Config, Setting, Source};
 use fencepost::store::LockName;
-use fencepost::{Blocking, Connect, Locks};
+use fencepost::{Connect, Locks};
 
 use crate::args::Global;
+use crate::connections::Connections;
 use crate::failure::Failure;
 use crate::output::Output;
 
@@ -15,19 +16,22 @@ pub(crate) struct Settings {
     /// This command keeps records. Others do without the store that is configured for them.
     pub(crate) keeps_records: bool,
     pub(crate) output: Output,
+    connections: Connections,
 }
 
 impl Settings {
-    pub(crate) fn load(global: Global) -> Result<Self, Failure> {
+    /// What it opens is closed with these connections.
+    pub(crate) fn load(global: Global, connections: Connections) -> Result<Self, Failure> {
         let Global { store, config, json, quiet, verbose } = global;
         let mut config = Config::load(config.as_deref())?;
         if let Some(url) = store {
             config.store = Setting::by_flag(url, "--store");
         }
-        Ok(Self { config, keeps_records: false, output: Output { json, quiet, verbose } })
+        Ok(Self { config, keeps_records: false, output: Output { json, quiet, verbose }, connections })
     }
 
-    /// A connection to be. Says so if nobody chose where locks live, because the default protects one user only.
+    /// A connection to be, which is to be [opened](Self::open) here. Says so if nobody chose where locks live, because the
+    /// default protects one user only.
     pub(crate) fn connect(&self) -> Connect {
         self.say_if_unset();
         let mut config = self.config.clone();
@@ -43,8 +47,12 @@ impl Settings {
         }
     }
 
-    pub(crate) fn open(&self) -> Result<Locks, Failure> {
-        Ok(self.connect().block()?)
+    pub(crate) fn open(&self, connect: Connect) -> Result<Locks, Failure> {
+        Ok(self.connections.open(connect)?)
+    }
+
+    pub(crate) fn locks(&self) -> Result<Locks, Failure> {
+        self.open(self.connect())
     }
 }
 

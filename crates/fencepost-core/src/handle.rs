@@ -43,7 +43,7 @@ impl Deref for Handle {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // A waker may own the last handle. Whoever calls it would wait for an answer that it brings itself.
+        // A waker may own the last handle. The thread that calls it would wait for an answer that it brings itself.
         if !ENGINE.get() {
             self.quorum.drain(self.drain_within);
         }
@@ -51,11 +51,11 @@ impl Drop for Shared {
 }
 
 thread_local! {
-    /// This thread brings an answer or rings an alarm.
+    /// Whether this thread is bringing an answer or ringing an alarm.
     static ENGINE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Does what a store or the clock has come for: in there nobody waits for a store or the clock.
+/// Runs what a store's answer or an alarm sets off. A drop in there does not wait for a store.
 pub(crate) fn as_engine(work: impl FnOnce()) {
     struct Before(bool);
     impl Drop for Before {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fencepost_core::FencingToken;
 use fencepost_core::store::{
-    Abilities, Answer, Claim, Event, Listening, Mailbox, Moment, Owner, Post, Proposal, Reply, Step, Store,
+    Abilities, Answer, Claim, Closing, Event, Listening, Mailbox, Moment, Owner, Post, Proposal, Reply, Step, Store,
 };
 
 use crate::flaw::Flaw;
@@ -181,6 +181,14 @@ impl Store for Wire {
 
     fn clock(&self) -> Option<FencingToken> {
         Some(token_at(self.hub.net().estimate(self.pid.0, self.node)))
+    }
+
+    fn is_live(&self) -> Option<bool> {
+        None
+    }
+
+    fn close(&self, closing: Closing) {
+        drop(closing);
     }
 }
 

@@ -12,6 +12,9 @@ use crate::wait::until;
 /// So many members has a cluster.
 const MEMBERS: usize = 3;
 
+/// How long the lease lasts that all connections of a day share.
+const SHARED_S: u32 = 3 * 24 * 3600;
+
 /// How an etcd server is started: alone, and quick enough to notice a missing leader for leases of a second.
 #[derive(Clone, Debug)]
 pub struct Etcd {
@@ -93,6 +96,24 @@ impl Recipe for Etcd {
             return Ok(());
         }
         if is_healthy(stream)? { Ok(()) } else { Err(io::Error::other("not yet")) }
+    }
+}
+
+impl Server<Etcd> {
+    /// The leases that somebody has granted, but for the one of the day that all connections share.
+    ///
+    /// # Panics
+    /// If it does not answer.
+    pub fn leases(&self) -> Vec<String> {
+        let ask = |arguments: &[&str]| {
+            let output = etcdctl(&self.address()).args(arguments).output().expect("etcdctl runs");
+            assert!(output.status.success(), "{output:?}");
+            String::from_utf8(output.stdout).expect("text")
+        };
+        let of_the_day = format!("granted with TTL({SHARED_S}s)");
+        let listed = ask(&["lease", "list"]);
+        let ids = listed.lines().filter(|line| !line.starts_with("found")).map(str::to_owned);
+        ids.filter(|id| !ask(&["lease", "timetolive", id]).contains(&of_the_day)).collect()
     }
 }
 

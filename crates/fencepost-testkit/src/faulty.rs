@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fencepost_core::store::{
-    self, Abilities, Alarm, Claim, Clock, Event, Listening, Mailbox, Moment, Opening, Post, Reply, Step, Store,
-    StoreError, StoreErrorKind, Trouble,
+    self, Abilities, Alarm, Claim, Clock, Closing, Event, Listening, Mailbox, Moment, Opening, Post, Reply, Step,
+    Store, StoreError, StoreErrorKind, Trouble,
 };
 use fencepost_core::{Connect, FencingToken};
 
@@ -269,6 +269,14 @@ impl<S: Store> Store for Faulty<S> {
 
     fn clock(&self) -> Option<FencingToken> {
         self.inner.store.clock()
+    }
+
+    fn is_live(&self) -> Option<bool> {
+        self.inner.store.is_live()
+    }
+
+    fn close(&self, closing: Closing) {
+        self.inner.store.close(closing);
     }
 }
 

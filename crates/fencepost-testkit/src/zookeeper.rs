@@ -86,7 +86,7 @@ impl Recipe for ZooKeeper {
         // A sync to disk would cost time and protect nobody: a process that is killed loses nothing that it has written.
         let settings = format!(
             "tickTime=500\ninitLimit=40\nsyncLimit=4\ndataDir={}\nclientPort={port}\nclientPortAddress=127.0.0.1\n\
-             maxClientCnxns=0\nmaxSessionTimeout={longest}\nadmin.enableServer=false\n4lw.commands.whitelist=srvr\n\
+             maxClientCnxns=0\nmaxSessionTimeout={longest}\nadmin.enableServer=false\n4lw.commands.whitelist=srvr,dump\n\
              forceSync=no\n{}{}{}",
             data.display(),
             shortest.unwrap_or_default(),
@@ -108,12 +108,30 @@ impl Recipe for ZooKeeper {
     }
 }
 
-/// `leader`, `follower` or `standalone`; `None`: it serves nobody.
-fn mode(mut stream: TcpStream) -> io::Result<Option<String>> {
+impl Server<ZooKeeper> {
+    /// The sessions that it knows of, as long as it is alone.
+    ///
+    /// # Panics
+    /// If it does not answer.
+    pub fn sessions(&self) -> Vec<String> {
+        let stream = TcpStream::connect(self.address()).expect("it is up");
+        let dump = ask(stream, b"dump").expect("an answer");
+        let sessions = dump.lines().take_while(|line| !line.starts_with("ephemeral nodes"));
+        sessions.map(str::trim).filter(|line| line.starts_with("0x")).map(str::to_owned).collect()
+    }
+}
+
+fn ask(mut stream: TcpStream, word: &[u8]) -> io::Result<String> {
     stream.set_read_timeout(Some(Duration::from_secs(1)))?;
-    stream.write_all(b"srvr")?;
+    stream.write_all(word)?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+/// `leader`, `follower` or `standalone`; `None`: it serves nobody.
+fn mode(stream: TcpStream) -> io::Result<Option<String>> {
+    let answer = ask(stream, b"srvr")?;
     Ok(answer.lines().find_map(|line| line.strip_prefix("Mode: ")).map(str::to_owned))
 }
 

@@ -22,7 +22,7 @@ pub(crate) fn check(arguments: &Check, settings: &Settings) -> Result<ExitCode, 
     let name = &arguments.name;
     checked_name(name)?;
     let token: FencingToken = arguments.token.parse()?;
-    let seen = match settings.open()?.check(name, token).block() {
+    let seen = match settings.locks()?.check(name, token).block() {
         Ok(()) => None,
         Err(FenceError::Stale(stale)) => Some(stale.seen),
         Err(FenceError::Store(error)) => return Err(error.into()),

@@ -16,7 +16,7 @@ struct Deadlocks {
 }
 
 pub(crate) fn deadlocks(settings: &Settings) -> Result<ExitCode, Failure> {
-    let cycles = settings.open()?.deadlocks().block()?;
+    let cycles = settings.locks()?.deadlocks().block()?;
     let data = Deadlocks { cycles: cycles.iter().map(|cycle| cycle.iter().map(StateData::from).collect()).collect() };
     settings.output.answer(data, || match cycles.is_empty() {
         true => "no deadlock\n".into(),

@@ -18,7 +18,7 @@ struct LeaderData<'a> {
 
 pub(crate) fn leader(arguments: &Leader, settings: &Settings) -> Result<ExitCode, Failure> {
     checked_name(&arguments.name)?;
-    let election = settings.open()?.election(&arguments.name).ttl(settings.config.ttl.value);
+    let election = settings.locks()?.election(&arguments.name).ttl(settings.config.ttl.value);
     let tell = |leader: Option<&Holder>| {
         let data = LeaderData { name: &arguments.name, leader: leader.map(HolderData::from) };
         settings.output.answer(data, || text(&arguments.name, leader))

@@ -19,7 +19,7 @@ struct Listing {
 }
 
 pub(crate) fn ls(arguments: &Ls, settings: &Settings) -> Result<ExitCode, Failure> {
-    let (locks, mut known) = (settings.open()?, None);
+    let (locks, mut known) = (settings.locks()?, None);
     let read = || -> Result<Vec<LockState>, StoreError> {
         let mut feed = locks.list(&arguments.prefix);
         let mut states = Vec::new();

@@ -21,9 +21,6 @@ use crate::held::Told;
 use crate::report::Outcome;
 use crate::settings::{Settings, checked_name};
 
-/// How long the release may take of a run that is not done.
-const GIVE_BACK_MAX: Duration = Duration::from_secs(2);
-
 pub(crate) fn once(arguments: Once, mut settings: Settings) -> Result<ExitCode, Failure> {
     checked_name(&arguments.name)?;
     checked_name(&format!("cron/{}", arguments.name))?;
@@ -128,7 +125,6 @@ impl Session<'_> {
             }
         };
         let Some(outcome) = outcome else {
-            let _ = self.locks.shutdown(GIVE_BACK_MAX).block();
             let undone = undone.into_inner().unwrap_or(Ok(ExitCode::OURS));
             self.record.outcome = if undone.is_ok() { Outcome::Interrupted } else { Outcome::Failed };
             return undone;
@@ -191,7 +187,7 @@ struct StatusData<'a> {
 }
 
 fn status(name: &str, settings: &Settings) -> Result<ExitCode, Failure> {
-    let locks = settings.open()?;
+    let locks = settings.locks()?;
     with_records(&locks, settings)?;
     let state = job(&locks, name, Window::Named(String::new())).inspect().block()?;
     let data = StatusData {

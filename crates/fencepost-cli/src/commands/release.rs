@@ -19,8 +19,8 @@ pub(crate) fn release(arguments: &Release, settings: &Settings) -> Result<ExitCo
     let name = &arguments.name;
     checked_name(name)?;
     let (done, holder) = match (arguments.force, arguments.ask) {
-        (true, _) => ("is released", settings.open()?.force_release(name, &arguments.reason).block()?),
-        (_, true) => ("was asked for", settings.open()?.ask_to_yield(name, &arguments.note).block()?),
+        (true, _) => ("is released", settings.locks()?.force_release(name, &arguments.reason).block()?),
+        (_, true) => ("was asked for", settings.locks()?.ask_to_yield(name, &arguments.note).block()?),
         (false, false) => {
             let why = "release takes a lock away from whoever has it, and their command is ended; say --force if you \
                        mean it, or --ask to leave it to them (a run releases its own lock when its command ends)";

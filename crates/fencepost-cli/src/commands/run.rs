@@ -19,10 +19,8 @@ use crate::output::{Output, say, speak_aside};
 use crate::report::{Outcome, Record, Report, ms};
 use crate::settings::{Settings, checked_name};
 
-/// How long an interrupted run may take to leave the line.
+/// How long an interrupted run may take to end its acquisition.
 const LEAVE_MAX: Duration = Duration::from_secs(2);
-/// How long a lost lock may take to be given back: by then nobody counts on it.
-const GIVE_BACK_MAX: Duration = Duration::from_millis(500);
 
 /// Between two tries of a candidate whose store is away.
 const OUTAGE_PAUSE: Duration = Duration::from_secs(1);
@@ -82,7 +80,7 @@ impl<'a> Session<'a> {
         speak_aside().map_err(|error| Failure::ours("cannot start a thread", error))?;
         let clock = Clock::system().map_err(|error| Failure::ours("cannot start the clock", error))?;
         record.outcome = Outcome::StoreError;
-        let locks = settings.connect().observer(LeaseWatch(sender.clone())).block()?;
+        let locks = settings.open(settings.connect().observer(LeaseWatch(sender.clone())))?;
         let (outer, actor) = (Held::from_environment(), held::actor());
         let actor = if arguments.fail_on_deadlock { actor.fail_on_deadlock() } else { actor };
         Ok(Self { arguments, payload, settings, record, clock, locks, sender, inbox, outer, actor })
@@ -173,7 +171,7 @@ impl<'a> Session<'a> {
             }
             Ok(End { code, lost: Some(reason), .. }) => {
                 self.record.lost(Some(reason));
-                self.give_back(hold);
+                drop(hold);
                 self.lost(code, reason).map(Some)
             }
             Err(failure) => {
@@ -254,8 +252,6 @@ impl<'a> Session<'a> {
         match error {
             AcquireError::Busy { .. } | AcquireError::Deadlock { .. } => {
                 self.record.outcome = Outcome::NotObtained;
-                // Or our place would stay in line until its lease is over, and the lock be handed to nobody.
-                let _ = self.locks.shutdown(LEAVE_MAX).block();
                 let code = ExitCode(self.arguments.conflict_exit_code);
                 match self.settings.output.quiet {
                     true => Failure::silent(code),
@@ -299,7 +295,8 @@ impl<'a> Session<'a> {
 
     fn interrupted(&mut self, signal: Signal) -> Failure {
         self.record.outcome = Outcome::Interrupted;
-        let left = self.locks.shutdown(LEAVE_MAX).block();
+        // Waits for live nodes in any case; a majority that is down would keep us for any time that is given here.
+        let left = self.locks.shutdown(Duration::ZERO).block();
         while let Ok(message) = self.inbox.recv_timeout(LEAVE_MAX) {
             let Message::Acquired(answer) = message else { continue };
             // Granted at the last moment: it goes back.
@@ -339,11 +336,6 @@ impl<'a> Session<'a> {
             Err(error) => output.note(&format!("{name} stays locked until its ttl is over: {error}")),
         }
         Ok(())
-    }
-
-    fn give_back(&self, hold: Hold) {
-        drop(hold);
-        let _ = self.locks.shutdown(GIVE_BACK_MAX).block();
     }
 
     fn lost(&self, code: ExitCode, reason: LossReason) -> Result<ExitCode, Failure> {

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::path::Path;
 
-use fencepost::{Blocking, Locks};
+use fencepost::Locks;
 use fencepost_server::{AuditLog, Limits, Manager, Metrics, Rate, Settings as Service, TlsFiles};
 use serde::Serialize;
 use tokio::net::TcpListener;
@@ -37,7 +37,7 @@ pub(crate) fn serve(arguments: &Serve, settings: &Settings) -> Result<ExitCode, 
         settings.output.note("keys travel in the clear: add --tls-cert and --tls-key, or let a proxy speak TLS");
     }
     let metrics = Metrics::new();
-    let locks = settings.connect().observer(metrics.clone()).block()?;
+    let locks = settings.open(settings.connect().observer(metrics.clone()))?;
     let service = match &arguments.audit_log {
         Some(file) => service.audit(opened(file)?),
         None => service,

@@ -13,7 +13,7 @@ use crate::settings::{Settings, checked_name};
 
 pub(crate) fn show(arguments: &Show, settings: &Settings) -> Result<ExitCode, Failure> {
     checked_name(&arguments.name)?;
-    let (locks, output) = (settings.open()?, settings.output);
+    let (locks, output) = (settings.locks()?, settings.output);
     let mut known = None;
     let mut is_new = |mark: Mark| known.replace(mark.clone()) != Some(mark);
     match arguments.permits {

@@ -7,6 +7,7 @@ mod deadlocks;
 mod doctor;
 mod elect;
 mod etcd;
+mod exit;
 #[cfg(feature = "serve")]
 mod fuzz;
 mod generated;

@@ -424,6 +424,9 @@ impl Mailbox for Undoing {
 
 impl Mailbox for Course {
     fn post(self: Arc<Self>, post: Post) {
+        if let Event::Answer(answer) = &post.event {
+            self.quorum.heard(post.node, answer);
+        }
         self.push(Input::Post(post));
     }
 }

@@ -1,6 +1,7 @@
 //! The end of a connection: waiting until live nodes have answered what they are owed, and stores have ended what they keep.
 
 use std::future::poll_fn;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -8,9 +9,9 @@ use std::time::{Duration, Instant};
 use super::{Course, Quorum};
 use crate::blocking::block_until;
 use crate::foreign;
-use crate::store::Closing;
+use crate::store::{Answer, Closing, Trouble};
 
-/// Counts what is under way, and wakes whoever waits for the last of it.
+/// Counts errands, and wakes those that wait for the end of the last one.
 #[derive(Default)]
 pub(crate) struct Tally(Arc<Mutex<Counted>>);
 
@@ -20,7 +21,7 @@ struct Counted {
     wakers: Vec<Waker>,
 }
 
-/// One of those that are counted, until it is dropped.
+/// One errand of a [`Tally`]: it ends when it is dropped.
 pub(crate) struct Errand(Arc<Mutex<Counted>>);
 
 impl Tally {
@@ -73,6 +74,18 @@ impl Quorum {
         self.nodes.iter().for_each(|node| node.close(Closing::new(closing.errand())));
         poll_fn(|context| closing.poll_done(context)).await;
         self.herald.told().await;
+    }
+
+    /// Remembers whether the newest answer of a node was that it cannot be reached.
+    pub(super) fn heard(&self, node: usize, answer: &Result<Answer, Trouble>) {
+        let fails = answer.as_ref().is_err_and(|trouble| trouble.kind.passes());
+        self.failing[node].store(fails, Ordering::Relaxed);
+    }
+
+    /// Whether a node can be expected to answer soon: as its store says, else by its newest answer. `None`: not known.
+    pub(super) fn is_live(&self, node: usize) -> Option<bool> {
+        let fails = || self.failing[node].load(Ordering::Relaxed).then_some(false);
+        self.nodes[node].is_live().or_else(fails)
     }
 
     /// Whether a live node has still to answer a release. The waker is called when that may have changed.

@@ -1,13 +1,12 @@
 //! Giving a lock up: everywhere it may be, until every node has confirmed it or the lease is over.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Effect, Scene};
 use crate::clock::Moment;
 use crate::error::{self, LossReason, ReleaseOutcome, StoreError, StoreErrorKind};
 use crate::event::EventKind;
-use crate::store::{Answer, Proposal, Step, Store, Then, Trouble};
+use crate::store::{Answer, Proposal, Step, Then, Trouble};
 use crate::token::FencingToken;
 
 /// The pause between two tries grows from the time of one answer to this.
@@ -126,10 +125,10 @@ impl Farewell {
 
     /// Whether a live node has still to confirm it. One that answers an error is waited for only if its store knows that
     /// the link is up again; and never for what waiting cannot cure.
-    pub(super) fn owes(&self, stores: &[Arc<dyn Store>]) -> bool {
-        self.nodes.iter().zip(stores).any(|(node, store)| match node {
-            Node::Owed { trouble: None, .. } => store.is_live() != Some(false),
-            Node::Owed { trouble: Some(trouble), .. } => trouble.kind.passes() && store.is_live() == Some(true),
+    pub(super) fn owes(&self, is_live: impl Fn(usize) -> Option<bool>) -> bool {
+        self.nodes.iter().enumerate().any(|(node, state)| match state {
+            Node::Owed { trouble: None, .. } => is_live(node) != Some(false),
+            Node::Owed { trouble: Some(trouble), .. } => trouble.kind.passes() && is_live(node) == Some(true),
             Node::Clean | Node::Answered(_) => false,
         })
     }

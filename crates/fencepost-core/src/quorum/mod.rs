@@ -26,6 +26,7 @@ mod terms;
 mod together;
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -73,6 +74,8 @@ pub(crate) struct Quorum {
     registry: Mutex<Registry>,
     /// Releases that no claim waits for.
     errands: Tally,
+    /// The last answer of each node was that it cannot be reached.
+    failing: Vec<AtomicBool>,
     /// For those who look for deadlocks.
     picture: Mutex<circles::Picture>,
     chance: Chance,
@@ -102,6 +105,7 @@ impl Quorum {
         };
         let (line, guests, stays, registry) = (Line::default(), Line::default(), Arc::default(), Mutex::default());
         let (picture, errands) = (Mutex::default(), Tally::default());
+        let failing = nodes.iter().map(|_| AtomicBool::new(false)).collect();
         Ok(Self {
             nodes,
             electorate,
@@ -114,6 +118,7 @@ impl Quorum {
             stays,
             registry,
             errands,
+            failing,
             picture,
             chance,
         })

@@ -8,12 +8,14 @@
 //! in `fencepost-testkit` checks it, one named test per promise.
 
 mod claim;
+mod closing;
 mod memory;
 mod record;
 pub mod table;
 mod text;
 
 pub use claim::{Claim, Mode, Place, Turn};
+pub use closing::Closing;
 pub use memory::Memory;
 pub use record::{Deed, Record};
 pub use text::{password_from, percent_decoded};
@@ -34,7 +36,6 @@ pub use crate::state::{Holder, LockState, Waiter, YieldRequest};
 pub use crate::token::FencingToken;
 
 use crate::handle::as_engine;
-use crate::quorum::Errand;
 
 /// What a store can do. Few on purpose: a new ability has to change what the engine does.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -470,21 +471,6 @@ impl<S: Store + ?Sized> Store for Arc<S> {
 
     fn close(&self, closing: Closing) {
         (**self).close(closing);
-    }
-}
-
-/// What a store still has to do before its connection is closed: over when it is dropped.
-pub struct Closing(#[allow(dead_code, reason = "held for its Drop")] Errand);
-
-impl Closing {
-    pub(crate) fn new(errand: Errand) -> Self {
-        Self(errand)
-    }
-}
-
-impl fmt::Debug for Closing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Closing")
     }
 }
 

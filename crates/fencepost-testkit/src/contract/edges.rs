@@ -15,8 +15,6 @@ use crate::wait::PATIENCE;
 
 /// The lock of every scenario.
 const NAME: &str = "edge";
-/// A busy machine may keep a server waiting for longer than a program waits at its end by default.
-const DRAIN_WITHIN: Duration = PATIENCE;
 /// What a program ends with whose `main` panics.
 const PANICKED: i32 = 101;
 
@@ -116,7 +114,7 @@ pub fn in_another_process<S: Reachable>(_: impl FnOnce() -> S) {
     strangers::log_up_to(S::finest_log());
     let found = SCENARIOS.iter().chain(strangers::SCENARIOS).find(|(name, _)| *name == scenario);
     let (_, main) = found.unwrap_or_else(|| unreachable!("BUG: no scenario {scenario:?}"));
-    let ended = catch_unwind(AssertUnwindSafe(|| main(S::reach(&address).drain_within(DRAIN_WITHIN))));
+    let ended = catch_unwind(AssertUnwindSafe(|| main(patient(S::reach(&address)))));
     // Not by way of the test harness: its last words would give threads time that those of a program do not have.
     std::process::exit(if ended.is_ok() { 0 } else { PANICKED })
 }
@@ -162,12 +160,22 @@ fn start(subject: &impl Reachable, module: &str, scenario: &str) -> Other {
 
 /// A connection of the test itself, which leaves nothing behind either when its last handle is dropped.
 fn beside(subject: &impl Reachable) -> Locks {
-    open(subject.connect().label("beside").drain_within(DRAIN_WITHIN))
+    open(subject.connect().label("beside").drain_within(PATIENCE))
 }
 
-/// How often each ending is tried: a few times, or as often as `FENCEPOST_LONG` asks for.
+/// With `FENCEPOST_LONG` all is as users have it, and often, on a machine that does nothing else.
+fn is_long() -> bool {
+    std::env::var_os("FENCEPOST_LONG").is_some()
+}
+
+/// How often each ending is tried.
 fn times() -> usize {
-    if std::env::var_os("FENCEPOST_LONG").is_some() { 40 } else { 3 }
+    if is_long() { 40 } else { 3 }
+}
+
+/// A busy machine may keep a server waiting for longer than a program waits at its end by default.
+fn patient(connect: Connect) -> Connect {
+    if is_long() { connect } else { connect.drain_within(PATIENCE) }
 }
 
 /// A scenario that ends by itself leaves nothing behind.

@@ -87,7 +87,7 @@ fn connected(
     messages: &Receiver<Message>,
 ) -> Result<Result<Locks, Signal>, Failure> {
     let sender = sender.clone();
-    let connect = move || drop(sender.send(Message::Connected(settings.open())));
+    let connect = move || drop(sender.send(Message::Connected(settings.locks())));
     std::thread::Builder::new().name("top: connect".into()).spawn(connect).map_err(no_thread)?;
     loop {
         match messages.recv() {
@@ -184,7 +184,7 @@ fn handle(
 
 /// One reading, as text.
 fn once(options: Options, settings: &Settings) -> Result<ExitCode, Failure> {
-    let locks = settings.open()?;
+    let locks = settings.locks()?;
     let asked_at = Instant::now();
     let (states, is_cut) = asker::listing(&locks, &options.prefix, options.limit, |_| ())?;
     let votes = locks.nodes().block();

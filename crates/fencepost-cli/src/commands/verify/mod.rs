@@ -66,7 +66,7 @@ pub(crate) fn verify(arguments: &Verify, settings: &Settings) -> Result<ExitCode
     // Before any other thread exists, so that all of them leave signals to one.
     let (sender, inbox) = channel();
     signals::listen(sender.clone()).map_err(|error| Failure::ours("cannot listen to signals", error))?;
-    let locks = settings.open()?;
+    let locks = settings.locks()?;
     plan.fits(&locks)?;
     let progress = Progress::new(settings.output);
     let seen = Session::new(&plan, sender, inbox, progress)?.run()?;

@@ -248,7 +248,7 @@ impl Course {
     /// On its way out, and a live node has not answered its release yet.
     pub(in crate::quorum) fn owes(&self) -> bool {
         match &self.state().life.phase {
-            Phase::Leaving(farewell) => return farewell.owes(&self.quorum.nodes),
+            Phase::Leaving(farewell) => return farewell.owes(|node| self.quorum.is_live(node)),
             Phase::Lined | Phase::Pursuing(_) | Phase::Held(_) => {}
             Phase::Done(_) => return false,
         }
