@@ -5,7 +5,7 @@ use std::fmt;
 use std::future::{pending, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 
 use fencepost::config::{Setting, Source};
 use fencepost::{Blocking, Guard, Locks, OncePerWindow, Ran, RunError, Window, WindowState};
