@@ -230,6 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[allow(clippy::zombie_processes, reason = "the supervisor waits for it")]
     fn a_command_is_ended_within_its_lease_though_nobody_tells_of_the_loss() {
         let command = Command::new("sleep").arg("60").process_group(0).spawn().expect("sleep");
         let leader = Pid::from_raw(i32::try_from(command.id()).expect("an id"));
