@@ -27,6 +27,7 @@ pub(crate) fn check() -> Result<(), String> {
         leftovers(path, &text, &mut findings);
         if has_ending(path, &["rs"]) {
             banned(path, &text, &mut findings);
+            inline_logs(path, &text, &mut findings);
         }
         if has_ending(path, &["md"]) {
             let of_prose = prose::findings(path.strip_prefix(shell::root()).unwrap_or(path), &text);
@@ -67,6 +68,17 @@ fn banned(path: &Path, text: &str, findings: &mut Vec<String>) {
         if text.contains(word) {
             findings.push(format!("{}: `{word}`: {reason}", shown(path)));
         }
+    }
+}
+
+/// A subscriber that blocks must not stop a lock: only one place of the library calls it.
+fn inline_logs(path: &Path, text: &str, findings: &mut Vec<String>) {
+    let shown = shown(path);
+    let library =
+        ["crates/fencepost-core/src/", "crates/fencepost-sql/src/"].iter().any(|start| shown.starts_with(start))
+            || (shown.starts_with("backends/") && shown.contains("/src/"));
+    if library && !shown.starts_with("crates/fencepost-core/src/foreign") && text.contains("tracing::") {
+        findings.push(format!("{shown}: `tracing::`: log by `notice!`, which does not wait for a subscriber"));
     }
 }
 

@@ -1,7 +1,6 @@
 //! Steps in order, per lock.
 
 use std::collections::{HashMap, VecDeque};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -42,9 +41,9 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// Answers the step. A mailbox that panics must not take the store with it.
+    /// Answers the step.
     fn answer(self, answer: Result<Answer, Trouble>) {
-        let _ = catch_unwind(AssertUnwindSafe(|| self.reply.answer(answer)));
+        self.reply.answer(answer);
     }
 }
 
@@ -300,8 +299,7 @@ impl Engine {
     fn push(&self, owner: &Owner, event: Event) {
         let reply = lock(&self.listeners).get(owner).map(|(_, reply)| reply.clone());
         if let Some(reply) = reply {
-            // A mailbox that panics must not take the store with it.
-            let _ = catch_unwind(AssertUnwindSafe(|| reply.push(event)));
+            reply.push(event);
         }
     }
 

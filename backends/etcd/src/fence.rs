@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use fencepost_core::fence::{FenceError, Stale};
 use fencepost_core::store::{LockName, Mode, Owner, StoreError, StoreErrorKind};
-use fencepost_core::{FencingToken, Guard, Invalid};
+use fencepost_core::{FencingToken, Guard, Invalid, foreign};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -224,8 +224,11 @@ impl Client {
         }
         let settings = Settings::parse(scheme, rest).map_err(wrong)?;
         let ((ready, opened), (open, closed)) = (oneshot::channel(), oneshot::channel::<()>());
+        foreign::prepare_to_hush();
         let started = thread::Builder::new().name("fencepost-etcd".to_owned()).spawn(move || {
-            let Ok(runtime) = Builder::new_current_thread().enable_all().build() else { return };
+            foreign::hush();
+            let runtime = Builder::new_current_thread().enable_all().on_thread_start(foreign::hush).build();
+            let Ok(runtime) = runtime else { return };
             runtime.block_on(async move {
                 let client = client::Client::new(settings).map(|client| (Arc::new(client), Handle::current()));
                 drop(ready.send(client));

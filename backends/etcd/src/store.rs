@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use fencepost_core::Connect;
 use fencepost_core::store::{
     self, Abilities, Claim, Clock, Closing, FencingToken, Listening, Moment, Owner, Reply, Step, Store, StoreError,
     StoreErrorKind,
 };
+use fencepost_core::{Connect, foreign};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -52,6 +52,7 @@ impl Etcd {
         let (ready, opened) = oneshot::channel();
         let closed = Arc::new(AtomicBool::new(false));
         let ending = closed.clone();
+        foreign::prepare_to_hush();
         let started = thread::Builder::new().name("fencepost-etcd".to_owned()).spawn(move || {
             run(settings, clock, &ending, ready);
         });
@@ -71,7 +72,9 @@ fn run(
     closed: &AtomicBool,
     ready: oneshot::Sender<Result<(Arc<Engine>, Handle), Failure>>,
 ) {
-    let runtime = match Builder::new_current_thread().enable_all().build() {
+    // What tonic and h2 trace would wait here for the program's subscriber.
+    foreign::hush();
+    let runtime = match Builder::new_current_thread().enable_all().on_thread_start(foreign::hush).build() {
         Ok(runtime) => runtime,
         Err(error) => {
             let failure = Failure::new(StoreErrorKind::Unexpected, error, "let this user open more files");

@@ -175,7 +175,7 @@ fn obey(board: &mut Board, wish: Wish, requests: Option<&UnboundedSender<WatchRe
 /// Who has to look again after this. The watch stays, until that look finds another key in the way, or none.
 fn hear(board: &mut Board, answer: &WatchResponse) -> Option<Call> {
     if answer.canceled {
-        tracing::debug!(reason = answer.cancel_reason, "a watch ended");
+        fencepost_core::notice!(DEBUG, reason = answer.cancel_reason, "a watch ended");
         return board.remove(answer.watch_id);
     }
     let watch = board.watches.get(&answer.watch_id)?;

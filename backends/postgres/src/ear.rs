@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Poll, ready};
 use std::time::Duration;
 
+use fencepost_core::notice;
 use fencepost_sql::{Database, Failure, Hub};
 use futures_util::future::{Either, select};
 use tokio::time::{sleep, timeout};
@@ -36,8 +37,9 @@ pub(crate) async fn hear(database: &Postgres, hub: &Hub) {
         hub.set_hears(false);
         match ended {
             Ended::Deaf => {
-                tracing::warn!(
-                    store = %database.label(),
+                notice!(
+                    WARN,
+                    store = database.label(),
                     "NOTIFY does not arrive, a transaction pooler may stand between: waiters poll instead"
                 );
                 database.is_deaf.store(true, Ordering::Relaxed);
@@ -48,7 +50,7 @@ pub(crate) async fn hear(database: &Postgres, hub: &Hub) {
                 pause = PAUSE.0;
             }
             Ended::Cut(reason) => {
-                tracing::debug!(store = %database.label(), %reason, "not listening for a moment");
+                notice!(DEBUG, store = database.label(), reason = reason, "not listening for a moment");
                 hub.nudge_all();
                 sleep(pause).await;
                 pause = (pause * 2).min(PAUSE.1);

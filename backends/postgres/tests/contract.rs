@@ -50,6 +50,10 @@ mod behind_a_transaction_pooler {
         fn reach(address: &str) -> Connect {
             Place::connect_url(address)
         }
+
+        fn finest_log() -> log::LevelFilter {
+            Place::finest_log()
+        }
     }
 
     fencepost_testkit::contract!(Behind::new());

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fencepost_core::notice;
 use fencepost_core::store::{Answer, Claim, Moment, Step, Trouble};
 
 use crate::link::{Link, Waiting};
@@ -121,7 +122,13 @@ impl Link {
         let Subscription { channel, begins } = subscription;
         match outcome {
             Ok(Value::Error(why)) if *begins => {
-                tracing::warn!(node = %self.label, channel, why, "no messages about releases arrive from there: waiters look once a second");
+                notice!(
+                    WARN,
+                    node = self.label,
+                    channel = channel,
+                    why = why,
+                    "no messages about releases arrive from there: waiters look once a second"
+                );
                 // What is not allowed will not be a second later; what was sent to the wrong node will.
                 if !why.starts_with("NOPERM") {
                     self.leave(channel);

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use fencepost_core::foreign;
 use fencepost_core::store::{Clock, Moment, Owner, StoreErrorKind, Trouble, table};
 use mio::{Events, Poll, Token, Waker};
 
@@ -212,39 +213,46 @@ impl Driver {
     fn run(&mut self) {
         let mut events = Events::with_capacity(64);
         while !self.stop.load(Ordering::SeqCst) {
-            for number in 0..self.peers.len() {
-                self.attend(number);
-            }
-            self.introduce_all();
-            self.search();
-            self.settled.tick(self.clock.now());
-            let nap = self.nap();
-            if let Err(error) = self.poll.poll(&mut events, Some(nap))
-                && error.kind() != io::ErrorKind::Interrupted
-            {
-                // Nothing to wait with: every link is taken down rather than left to look alive.
-                for number in 0..self.peers.len() {
-                    self.fail(
-                        number,
-                        Trouble::new(StoreErrorKind::Unreachable, format!("cannot wait for it: {error}")),
-                    );
-                }
+            // What panics may be a logger that a TLS handshake calls. The thread outlives it, and so does every claim.
+            if foreign::contain(|| self.turn(&mut events)).is_none() {
+                self.fail_all(&Trouble::new(StoreErrorKind::Unexpected, "the driver's thread panicked"));
                 std::thread::sleep(PAUSE_MAX);
             }
-            let ready: Vec<usize> =
-                events.iter().map(|event| event.token().0).filter(|token| *token != usize::MAX).collect();
-            for number in ready {
-                self.progress(number);
-            }
-            for number in 0..self.peers.len() {
-                self.flush(number);
-            }
         }
-        for number in 0..self.peers.len() {
-            self.fail(number, Trouble::new(StoreErrorKind::Unreachable, "the connection was closed"));
-        }
+        self.fail_all(&Trouble::new(StoreErrorKind::Unreachable, "the connection was closed"));
         if let Some(fleet) = &self.fleet {
             fleet.dismiss(&Trouble::new(StoreErrorKind::Unreachable, "the connection was closed"));
+        }
+    }
+
+    fn turn(&mut self, events: &mut Events) {
+        for number in 0..self.peers.len() {
+            self.attend(number);
+        }
+        self.introduce_all();
+        self.search();
+        self.settled.tick(self.clock.now());
+        let nap = self.nap();
+        if let Err(error) = self.poll.poll(events, Some(nap))
+            && error.kind() != io::ErrorKind::Interrupted
+        {
+            // Nothing to wait with: every link is taken down rather than left to look alive.
+            self.fail_all(&Trouble::new(StoreErrorKind::Unreachable, format!("cannot wait for it: {error}")));
+            std::thread::sleep(PAUSE_MAX);
+        }
+        let ready: Vec<usize> =
+            events.iter().map(|event| event.token().0).filter(|token| *token != usize::MAX).collect();
+        for number in ready {
+            self.progress(number);
+        }
+        for number in 0..self.peers.len() {
+            self.flush(number);
+        }
+    }
+
+    fn fail_all(&mut self, trouble: &Trouble) {
+        for number in 0..self.peers.len() {
+            self.fail(number, trouble.clone());
         }
     }
 

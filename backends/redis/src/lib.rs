@@ -131,7 +131,11 @@ async fn open_fleet(config: Config, clock: Clock) -> Result<FleetNode, StoreErro
 
 fn started(config: &Config, clock: &Clock) -> Result<Started, StoreError> {
     if let Some(address) = config.exposes_password() {
-        tracing::warn!(node = %address, "the password goes over the network in clear text: use TLS, rediss://");
+        fencepost_core::notice!(
+            WARN,
+            node = address,
+            "the password goes over the network in clear text: use TLS, rediss://"
+        );
     }
     driver::start(config, clock).map_err(|error| {
         StoreError::new(StoreErrorKind::Unexpected, "connect", format!("cannot start the driver: {error}"))

@@ -4,6 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
+use fencepost_core::foreign;
 use fencepost_core::store::Moment;
 
 use crate::sets;
@@ -39,12 +40,15 @@ impl Settled {
     }
 
     pub(crate) fn set(&self, node: usize, up: bool, now: Moment) {
-        let mut trials = self.trials();
-        trials.nodes[node] = Some(up || trials.nodes[node] == Some(true));
-        if sets::have_majorities(&self.sets, |node| trials.nodes[node] == Some(true)) {
-            trials.majority_since.get_or_insert(now);
-        }
-        trials.wakers.drain(..).for_each(Waker::wake);
+        let wakers = {
+            let mut trials = self.trials();
+            trials.nodes[node] = Some(up || trials.nodes[node] == Some(true));
+            if sets::have_majorities(&self.sets, |node| trials.nodes[node] == Some(true)) {
+                trials.majority_since.get_or_insert(now);
+            }
+            std::mem::take(&mut trials.wakers)
+        };
+        foreign::wake(wakers);
     }
 
     /// When the rest need not be waited for any longer. `None`: there is nothing to wait for.
@@ -55,29 +59,34 @@ impl Settled {
 
     pub(crate) fn tick(&self, now: Moment) {
         if self.enough_at().is_some_and(|at| at <= now) {
-            let mut trials = self.trials();
-            trials.enough = true;
-            trials.wakers.drain(..).for_each(Waker::wake);
+            let wakers = {
+                let mut trials = self.trials();
+                trials.enough = true;
+                std::mem::take(&mut trials.wakers)
+            };
+            foreign::wake(wakers);
         }
     }
 
     /// `Some` once every node was tried, or a majority of each set is up and the others had a moment more: how many are up.
     pub(crate) fn poll(&self, waker: &Waker) -> Option<usize> {
+        let waker = waker.clone();
         let mut trials = self.trials();
         if trials.enough || trials.nodes.iter().all(Option::is_some) {
             return Some(trials.up());
         }
-        trials.wakers.push(waker.clone());
+        trials.wakers.push(waker);
         None
     }
 
     /// `Some` once every node was tried.
     pub(crate) fn poll_all(&self, waker: &Waker) -> Option<()> {
+        let waker = waker.clone();
         let mut trials = self.trials();
         if trials.nodes.iter().all(Option::is_some) {
             return Some(());
         }
-        trials.wakers.push(waker.clone());
+        trials.wakers.push(waker);
         None
     }
 }

@@ -55,7 +55,10 @@ impl Client {
             .with_safe_default_protocol_versions()
             .expect("BUG: ring has the suites of both versions");
         let builder = if files.insecure {
-            tracing::warn!("insecure=true: any server is accepted as the Redis server; use it for tests only");
+            fencepost_core::notice!(
+                WARN,
+                "insecure=true: any server is accepted as the Redis server; use it for tests only"
+            );
             builder.dangerous().with_custom_certificate_verifier(Arc::new(Unverified::new(&provider)))
         } else {
             builder.with_webpki_verifier(verifier(files, &provider)?)

@@ -168,7 +168,8 @@ impl Desk {
         // A claim that has no token yet may be in line, or have been granted unheard: the owner alone says it.
         let token = token.or_else(|| FencingToken::from_number(1));
         let Some(token) = token else { return Err(trouble::odd("no token")) };
-        let call = Call::post(path(&claim.name, "/release"), &Lease::of(claim, token));
+        // Sent once: to a repeat "not held" says nothing of the hold, and the engine knows its own repeats.
+        let call = Call::post(path(&claim.name, "/release"), &Lease::of(claim, token)).once();
         match self.client.ask::<Value>(call, by).await? {
             Ok(_) => Ok(Answer::Freed),
             Err((_, problem)) if problem.code == "not_held" => Ok(Answer::NotHeld),

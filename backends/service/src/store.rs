@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use fencepost_core::Connect;
 use fencepost_core::store::{
     self, Abilities, Answer, Claim, Clock, FencingToken, Listening, Moment, Owner, Reply, Step, Store, StoreError,
     StoreErrorKind, Then, Trouble,
 };
+use fencepost_core::{Connect, foreign};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -55,6 +55,7 @@ impl Service {
         let (ready, opened) = oneshot::channel();
         let closed = Arc::new(AtomicBool::new(false));
         let ending = closed.clone();
+        foreign::prepare_to_hush();
         let started = thread::Builder::new().name("fencepost-service".to_owned()).spawn(move || {
             run(settings, clock, &ending, ready);
         });
@@ -96,7 +97,9 @@ impl Service {
 
 /// The thread: everything that waits for the service waits here.
 fn run(settings: Settings, clock: Clock, closed: &AtomicBool, ready: oneshot::Sender<Result<Opened, Trouble>>) {
-    let runtime = match Builder::new_current_thread().enable_all().build() {
+    // What the HTTP client traces would wait here for the program's subscriber.
+    foreign::hush();
+    let runtime = match Builder::new_current_thread().enable_all().on_thread_start(foreign::hush).build() {
         Ok(runtime) => runtime,
         Err(error) => {
             let what = format!("{error}; let this user open more files");

@@ -1,7 +1,6 @@
 //! What waits for the worker: steps to run, hints to follow; and who listens.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -18,9 +17,9 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// Answers the step. A mailbox that panics must not take the worker with it.
+    /// Answers the step.
     pub(crate) fn answer(self, answer: Result<Answer, Trouble>) {
-        let _ = catch_unwind(AssertUnwindSafe(|| self.reply.answer(answer)));
+        self.reply.answer(answer);
     }
 }
 
@@ -119,7 +118,7 @@ impl Queue {
             }
             listener.reply.clone()
         };
-        let _ = catch_unwind(AssertUnwindSafe(|| reply.push(event)));
+        reply.push(event);
     }
 
     /// The socket file to remove when the store goes.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
+use fencepost_core::notice;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -287,10 +288,13 @@ impl Keeper {
             match self.road.connect().await {
                 Ok((line, granted)) if granted >= self.timeout => return Some(line),
                 // Its session would end before our claims do.
-                Ok((_, granted)) => tracing::warn!(?granted, "a ZooKeeper server shortens the session; trying another"),
+                Ok((_, granted)) => {
+                    let granted = format!("{granted:?}");
+                    notice!(WARN, granted = granted, "a ZooKeeper server shortens the session; trying another");
+                }
                 Err(Refusal::Expired) => return None,
                 Err(Refusal::Elsewhere(error)) => {
-                    tracing::debug!(%error, "a ZooKeeper server cannot be reached");
+                    notice!(DEBUG, error = error, "a ZooKeeper server cannot be reached");
                     if since.elapsed() > forget || (self.orders.is_closed() && self.orders.is_empty()) {
                         return None;
                     }
@@ -406,7 +410,7 @@ impl Keeper {
         // One that is not the first stays there: whether that one has run is not known.
         let in_turn = self.pending.front().is_some_and(|sent| sent.number == header.xid);
         let Some(sent) = in_turn.then(|| self.pending.pop_front()).flatten() else {
-            tracing::warn!("a ZooKeeper server answered out of turn");
+            notice!(WARN, "a ZooKeeper server answered out of turn");
             return Some(End::Broken);
         };
         let (op, reply) = sent.asked?;
@@ -431,7 +435,7 @@ impl Keeper {
 
     fn expire(mut self) {
         self.expired.store(true, Ordering::SeqCst);
-        tracing::debug!("a ZooKeeper session has expired");
+        notice!(DEBUG, "a ZooKeeper session has expired");
         self.lose_pending();
         self.orders.close();
         while let Ok(order) = self.orders.try_recv() {

@@ -79,7 +79,11 @@ pub(crate) async fn clean(engine: Arc<Engine>) {
         if Instant::now() >= due {
             due = Instant::now() + every;
             if let Err(failure) = engine.forget_old(Instant::now() + LOOK_WITHIN).await {
-                tracing::debug!(?failure, "old locks were not cleaned up; they will be");
+                fencepost_core::notice!(
+                    DEBUG,
+                    failure = format!("{failure:?}"),
+                    "old locks were not cleaned up; they will be"
+                );
             }
         }
     }

@@ -60,9 +60,9 @@ impl Hold {
         self.guard.remaining()
     }
 
-    /// By the clock, now.
-    pub(crate) fn ensure_held(&self) -> Result<(), LossReason> {
-        self.guard.ensure_held()
+    /// By the clock, now: how long it lasts unless it is renewed.
+    pub(crate) fn look(&self) -> Result<Duration, LossReason> {
+        self.guard.ensure_held().map(|()| self.guard.remaining())
     }
 
     pub(crate) fn release(self) -> Result<ReleaseOutcome, StoreError> {

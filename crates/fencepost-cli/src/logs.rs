@@ -1,4 +1,5 @@
-//! The log of the service: a thread of its own writes it, so that nobody waits for a lock because nobody reads the log.
+//! What is written to standard error while a lock is held: a thread of its own writes it, so that nobody waits for a
+//! lock, and no command outlives its lease, because nobody reads the log.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -26,13 +27,21 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// What is put here is written there.
-    pub(crate) fn to(out: impl Write + Send + 'static) -> io::Result<Self> {
+    /// What is put here is written there. `missing` is the line for so many that found no room.
+    pub(crate) fn to(out: impl Write + Send + 'static, missing: fn(u64) -> String) -> io::Result<Self> {
         let (queue, lines) = sync_channel(LINES_MAX);
         let lost = Arc::new(AtomicU64::new(0));
         let counted = lost.clone();
-        thread::Builder::new().name("fencepost-log".into()).spawn(move || write_all(out, &lines, &counted))?;
+        let write = move || write_all(out, &lines, &counted, missing);
+        thread::Builder::new().name("fencepost-log".into()).spawn(write)?;
         Ok(Self { queue, lost })
+    }
+
+    /// Puts text here, or counts it as lost. Never blocks.
+    pub(crate) fn put(&self, text: &[u8]) {
+        if self.queue.try_send(Line::Text(text.to_vec())).is_err() {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Waits until what was put here is written, but not for a reader that has gone to sleep.
@@ -46,9 +55,7 @@ impl Lines {
 
 impl Write for Lines {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        if self.queue.try_send(Line::Text(line.to_vec())).is_err() {
-            self.lost.fetch_add(1, Ordering::Relaxed);
-        }
+        self.put(line);
         Ok(line.len())
     }
 
@@ -57,7 +64,13 @@ impl Write for Lines {
     }
 }
 
-fn write_all(mut out: impl Write, lines: &Receiver<Line>, lost: &AtomicU64) {
+/// Both for people and for whoever reads JSON.
+#[cfg(any(feature = "serve", test))]
+pub(crate) fn missing_as_json(lines: u64) -> String {
+    format!(r#"{{"level":"WARN","missing":{lines},"message":"nobody read the log in time"}}"#)
+}
+
+fn write_all(mut out: impl Write, lines: &Receiver<Line>, lost: &AtomicU64, missing: fn(u64) -> String) {
     for line in lines {
         // Nobody may be listening, and that must not stop us.
         let _ = match line {
@@ -68,10 +81,9 @@ fn write_all(mut out: impl Write, lines: &Receiver<Line>, lost: &AtomicU64) {
                 flushed
             }
         };
-        let missing = lost.swap(0, Ordering::Relaxed);
-        if missing > 0 {
-            // Both for people and for whoever reads JSON.
-            let _ = writeln!(out, r#"{{"level":"WARN","missing":{missing},"message":"nobody read the log in time"}}"#);
+        let lost = lost.swap(0, Ordering::Relaxed);
+        if lost > 0 {
+            let _ = writeln!(out, "{}", missing(lost));
         }
     }
 }
@@ -86,7 +98,7 @@ mod tests {
     #[test]
     fn whoever_writes_does_not_wait_for_a_reader_and_the_reader_hears_what_is_missing() {
         let (reader, writer) = UnixStream::pair().expect("a pair");
-        let mut lines = Lines::to(writer).expect("a thread");
+        let mut lines = Lines::to(writer, missing_as_json).expect("a thread");
         let line = [b"x".repeat(1000), b"\n".to_vec()].concat();
         let many = 2 * LINES_MAX;
         (0..many).for_each(|_| lines.write_all(&line).expect("never refused"));
@@ -105,7 +117,7 @@ mod tests {
     #[test]
     fn what_was_put_there_is_written_when_it_is_flushed() {
         let (reader, writer) = UnixStream::pair().expect("a pair");
-        let mut lines = Lines::to(writer).expect("a thread");
+        let mut lines = Lines::to(writer, missing_as_json).expect("a thread");
         lines.write_all(b"the last word\n").expect("never refused");
         Lines::flush(&lines);
         reader.set_nonblocking(true).expect("our own socket");

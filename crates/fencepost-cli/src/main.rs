@@ -9,7 +9,6 @@ mod failure;
 mod held;
 mod histogram;
 mod hold;
-#[cfg(feature = "serve")]
 mod logs;
 mod output;
 mod page;
@@ -39,6 +38,7 @@ fn main() -> std::process::ExitCode {
         failure.code
     });
     connections.close();
+    output::flush();
     code.into()
 }
 

@@ -1,10 +1,12 @@
 //! Printing: data on stdout, all else on stderr.
 
 use std::io::{self, IsTerminal, Write};
+use std::sync::OnceLock;
 
 use serde::Serialize;
 
 use crate::failure::Failure;
+use crate::logs::Lines;
 
 /// How much is said, and in which form.
 #[derive(Clone, Copy, Debug)]
@@ -75,6 +77,25 @@ pub(crate) fn failure(failure: &Failure) {
     }
 }
 
+/// Writes to stderr, once [`speak_aside`] was called.
+static SPEAKER: OnceLock<Lines> = OnceLock::new();
+
+/// From here on a thread of its own writes to stderr: whoever says something never waits for a reader.
+pub(crate) fn speak_aside() -> io::Result<()> {
+    let missing = |lines| format!("fencepost: {lines} messages are missing: nobody read them in time");
+    let speaker = Lines::to(io::stderr(), missing)?;
+    // A command is run once.
+    let _ = SPEAKER.set(speaker);
+    Ok(())
+}
+
+/// Waits until what was said is written, but not for long.
+pub(crate) fn flush() {
+    if let Some(speaker) = SPEAKER.get() {
+        speaker.flush();
+    }
+}
+
 /// One line on stderr. Nobody may be listening, and that must not stop us.
 pub(crate) fn say(text: &str) {
     let prefix = if colours() { "\u{1b}[1mfencepost:\u{1b}[0m" } else { "fencepost:" };
@@ -82,7 +103,10 @@ pub(crate) fn say(text: &str) {
 }
 
 fn say_lines(text: &str) {
-    let _ = io::stderr().lock().write_all(text.as_bytes());
+    match SPEAKER.get() {
+        Some(speaker) => speaker.put(text.as_bytes()),
+        None => drop(io::stderr().lock().write_all(text.as_bytes())),
+    }
 }
 
 fn colours() -> bool {

@@ -71,9 +71,10 @@ impl Record {
         self.held_ms = Some(ms(held));
     }
 
-    pub(crate) fn lost(&mut self, reason: LossReason) {
+    /// `None`: nobody knows why.
+    pub(crate) fn lost(&mut self, reason: Option<LossReason>) {
         self.outcome = Outcome::Lost;
-        self.lost_reason = Some(reason.to_string());
+        self.lost_reason = reason.map(|reason| reason.to_string());
     }
 
     pub(crate) fn ended(&mut self, result: &Result<ExitCode, Failure>) {

@@ -234,7 +234,8 @@ mod tests {
     use super::*;
     use crate::blocking::Blocking as _;
     use crate::clock::Moment;
-    use crate::store::{self, Abilities, Listening, Memory, Reply, Step, Store};
+    use crate::error::StoreErrorKind;
+    use crate::store::{self, Abilities, Listening, Mailbox, Memory, Post, Reply, Step, Store, Trouble};
 
     const OWNER: [u8; 20] = [7; 20];
 
@@ -364,5 +365,51 @@ mod tests {
         assert_eq!(locks.release_lease(&lease).block().expect("an answer"), ReleaseOutcome::Freed);
         assert_eq!(locks.release_lease(&lease).block().expect("an answer"), ReleaseOutcome::NotHeld(None));
         assert_eq!(seen(&locks, "a"), (0, 0), "a release brings nothing back");
+    }
+
+    /// A store whose answer to the first release does not arrive.
+    struct Unheard(Memory, Mutex<bool>);
+
+    struct Nowhere;
+
+    impl Mailbox for Nowhere {
+        fn post(self: Arc<Self>, _: Post) {}
+    }
+
+    impl Store for Unheard {
+        fn abilities(&self) -> Abilities {
+            self.0.abilities()
+        }
+
+        fn label(&self) -> String {
+            self.0.label()
+        }
+
+        fn submit(&self, step: Step, deadline: Moment, reply: Reply) {
+            let is_first = matches!(step, Step::Release { .. })
+                && !std::mem::replace(&mut *self.1.lock().expect("no panic"), true);
+            if is_first {
+                self.0.submit(step, deadline, Reply::new(Arc::new(Nowhere), 0, 0));
+                return reply.answer(Err(Trouble::new(StoreErrorKind::Unreachable, "the link broke")));
+            }
+            self.0.submit(step, deadline, reply);
+        }
+
+        fn listen(&self, claim: &Arc<Claim>, reply: Reply) -> Listening {
+            self.0.listen(claim, reply)
+        }
+
+        fn clock(&self) -> Option<FencingToken> {
+            self.0.clock()
+        }
+    }
+
+    #[test]
+    fn not_held_proves_no_loss_if_an_earlier_sending_of_the_release_was_not_answered() {
+        let opened = store::connect(|at| Ok(vec![Unheard(Memory::new(at.clock), Mutex::default())]));
+        let locks = opened.block().expect("opens");
+        let lease = locks.lock("a").on_behalf(mine()).manual_renewal().acquire().block().expect("free").leak();
+        assert_eq!(locks.release_lease(&lease).block().expect("an answer"), ReleaseOutcome::Unproven);
+        assert_eq!(locks.release_lease(&lease).block().expect("an answer"), ReleaseOutcome::NotHeld(None));
     }
 }

@@ -7,6 +7,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use crate::clock::{Alarm, AlarmId, Clock, Moment};
+use crate::foreign;
 
 /// Rings once, at its moment; silent when dropped.
 pub(crate) struct Bell {
@@ -38,7 +39,9 @@ impl Bell {
     /// Whether it has rung; if not, it will wake this task.
     pub(crate) fn has_rung(&self, context: &Context<'_>) -> bool {
         // First the waker, then the question: a ring between the two must wake it.
-        *self.ringer.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(context.waker().clone());
+        let waker = context.waker().clone();
+        let old = self.ringer.waker.lock().unwrap_or_else(PoisonError::into_inner).replace(waker);
+        drop(old);
         self.ringer.rung.load(Ordering::SeqCst)
     }
 }
@@ -53,6 +56,6 @@ impl Alarm for Ringer {
     fn ring(self: Arc<Self>) {
         self.rung.store(true, Ordering::SeqCst);
         let waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner).take();
-        waker.into_iter().for_each(Waker::wake);
+        foreign::wake(waker);
     }
 }

@@ -184,6 +184,9 @@ pub enum ReleaseOutcome {
     },
     /// It was lost before, for that reason if it is known.
     NotHeld(Option<LossReason>),
+    /// It is not ours any more, and nobody can say whether it was until this release: the answer to an earlier sending
+    /// of it did not arrive, and that one may have freed it.
+    Unproven,
 }
 
 /// Why [`Lock::run`](crate::Lock::run) did not bring the work's result.

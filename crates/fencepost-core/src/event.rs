@@ -4,12 +4,13 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use crate::clock::{Clock, Moment};
 use crate::error::{LossReason, NodeVote, ReleaseOutcome, StoreError};
+use crate::foreign::{self, Audience, Queue};
 use crate::state::YieldRequest;
 use crate::token::FencingToken;
 
@@ -82,7 +83,7 @@ pub enum EventKind {
     ReleaseUnknown,
     /// A node answered an acquire.
     Voted(NodeVote),
-    /// A slow reader of a [`Feed`] missed so many events.
+    /// A slow reader of a [`Feed`], or a slow [`Observer`], missed so many events.
     #[non_exhaustive]
     Missed {
         /// How many.
@@ -90,7 +91,12 @@ pub enum EventKind {
     },
 }
 
-/// Is told of every event, in line: be quick, never block. Any `Fn(&Event)` is one.
+/// Is told of every event, in the order in which they happened. Any `Fn(&Event)` is one.
+///
+/// It is called on a thread that does nothing but this and the [log lines](foreign) of the library, a moment after the
+/// event. No lock waits for it: an observer that blocks only delays what all observers of the process hear. At most
+/// [`QUEUE_MAX`](foreign::QUEUE_MAX) events and log lines wait; of what finds no room it is told the number, as
+/// [`EventKind::Missed`].
 pub trait Observer: Send + Sync + 'static {
     /// Something happened.
     fn event(&self, event: &Event);
@@ -221,28 +227,30 @@ struct RingInner<T> {
 }
 
 impl<T> Ring<T> {
-    fn push(&self, item: T) {
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        if inner.items.len() == RING_MAX {
-            inner.items.pop_front();
-            inner.missed += 1;
-        }
-        inner.items.push_back(item);
-        if let Some(waker) = inner.waker.take() {
-            waker.wake();
-        }
+    fn inner(&self) -> MutexGuard<'_, RingInner<T>> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn close(&self) {
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Answers whom to wake.
+    fn push(&self, item: T) -> Option<Waker> {
+        let mut inner = self.inner();
+        let oldest = if inner.items.len() == RING_MAX { inner.items.pop_front() } else { None };
+        inner.missed += u64::from(oldest.is_some());
+        inner.items.push_back(item);
+        inner.waker.take()
+    }
+
+    /// Answers whom to wake.
+    fn close(&self) -> Option<Waker> {
+        let mut inner = self.inner();
         inner.closed = true;
-        if let Some(waker) = inner.waker.take() {
-            waker.wake();
-        }
+        inner.waker.take()
     }
 
     fn poll(&self, context: &mut Context<'_>) -> Poll<Option<T>> {
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        // Cloned and dropped outside the mutex: a waker is the user's code.
+        let mut waker = Some(context.waker().clone());
+        let mut inner = self.inner();
         if inner.missed > 0 {
             let missed = (inner.missed_item)(inner.missed);
             inner.missed = 0;
@@ -252,7 +260,7 @@ impl<T> Ring<T> {
             Some(item) => Poll::Ready(Some(item)),
             None if inner.closed => Poll::Ready(None),
             None => {
-                inner.waker = Some(context.waker().clone());
+                std::mem::swap(&mut inner.waker, &mut waker);
                 Poll::Pending
             }
         }
@@ -263,64 +271,86 @@ impl<T> Ring<T> {
 pub(crate) struct Herald {
     clock: Clock,
     started: Moment,
-    observers: Vec<Arc<dyn Observer>>,
+    audience: Arc<Audience>,
     feeds: Mutex<Vec<Weak<Ring<Event>>>>,
+    /// Of a connection whose time is virtual. All others share one, which has a thread.
+    own_queue: Option<Queue>,
 }
 
 impl Herald {
     pub(crate) fn new(clock: Clock, observers: Vec<Arc<dyn Observer>>) -> Self {
         let started = clock.now();
-        Self { clock, started, observers, feeds: Mutex::default() }
+        let own_queue = (!clock.runs_by_itself()).then(Queue::default);
+        Self { clock, started, audience: Audience::new(observers), feeds: Mutex::default(), own_queue }
+    }
+
+    fn queue(&self) -> &Queue {
+        self.own_queue.as_ref().unwrap_or_else(|| Queue::of_process())
     }
 
     pub(crate) fn feed(&self) -> Feed<Event> {
-        let missed_item =
-            |events| Event { at: Duration::ZERO, name: String::new(), claim: 0, kind: EventKind::Missed { events } };
-        let inner = RingInner { items: VecDeque::new(), missed: 0, missed_item, closed: false, waker: None };
+        let inner = RingInner { items: VecDeque::new(), missed: 0, missed_item: missed, closed: false, waker: None };
         let ring = Arc::new(Ring { inner: Mutex::new(inner) });
-        let mut feeds = self.feeds.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut feeds = self.feeds();
         feeds.retain(|feed| feed.strong_count() > 0);
         feeds.push(Arc::downgrade(&ring));
         Feed { source: Source::Ring(ring) }
     }
 
-    /// Whether anybody would hear.
-    pub(crate) fn has_audience(&self) -> bool {
-        !self.observers.is_empty() || !self.feeds.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    fn feeds(&self) -> MutexGuard<'_, Vec<Weak<Ring<Event>>>> {
+        self.feeds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn tell(&self, name: &str, claim: u64, kind: EventKind) {
-        trace(name, claim, &kind);
-        if !self.has_audience() {
-            return;
+    /// Whether anybody would hear.
+    pub(crate) fn has_audience(&self) -> bool {
+        !self.audience.observers.is_empty() || !self.feeds().is_empty()
+    }
+
+    /// Notes an event: it is in every feed, and on its way to observers and `tracing`. Answers whom to wake once the
+    /// caller has no mutex and has sent what it has to send; [`deliver`](Self::deliver) belongs there, too.
+    #[must_use]
+    pub(crate) fn note(&self, name: &str, claim: u64, kind: EventKind) -> Vec<Waker> {
+        let traced = foreign::is_wanted(foreign::level(&kind));
+        if !traced && !self.has_audience() {
+            return Vec::new();
         }
         let event = Event { at: self.clock.now().since(self.started), name: name.to_owned(), claim, kind };
-        for observer in &self.observers {
-            // A user's panic must not stop renewals.
-            let call = std::panic::AssertUnwindSafe(|| observer.event(&event));
-            if std::panic::catch_unwind(call).is_err() {
-                tracing::error!(lock.name = name, "an observer panicked");
-            }
+        let feeds: Vec<_> = self.feeds().iter().filter_map(Weak::upgrade).collect();
+        let wakers = feeds.iter().filter_map(|feed| feed.push(event.clone())).collect();
+        if traced || !self.audience.observers.is_empty() {
+            self.queue().put_event(&self.audience, event, traced);
         }
-        let feeds = self.feeds.lock().unwrap_or_else(PoisonError::into_inner);
-        feeds.iter().filter_map(Weak::upgrade).for_each(|feed| feed.push(event.clone()));
+        wakers
+    }
+
+    /// Has what was noted told to those who are not ours.
+    pub(crate) fn deliver(&self) {
+        match &self.own_queue {
+            Some(queue) => queue.tell_here(),
+            None => Queue::of_process().rouse(),
+        }
+    }
+
+    /// Resolves when everything that was noted was told.
+    pub(crate) async fn told(&self) {
+        if self.own_queue.is_none() {
+            foreign::told().await;
+        }
     }
 }
 
 impl Drop for Herald {
     fn drop(&mut self) {
-        let feeds = self.feeds.lock().unwrap_or_else(PoisonError::into_inner);
-        feeds.iter().filter_map(Weak::upgrade).for_each(|feed| feed.close());
+        let feeds: Vec<_> = self.feeds().iter().filter_map(Weak::upgrade).collect();
+        foreign::wake(feeds.iter().filter_map(|feed| feed.close()));
+        if !self.audience.observers.is_empty() {
+            self.queue().put_end(self.audience.clone());
+            self.deliver();
+        }
     }
 }
 
-fn trace(name: &str, claim: u64, kind: &EventKind) {
-    match kind {
-        EventKind::Lost(reason) => tracing::error!(lock.name = name, claim, %reason, "lock lost"),
-        EventKind::RenewalUnknown { remaining } => {
-            tracing::warn!(lock.name = name, claim, ?remaining, "renewal got no answer; the old deadline stands");
-        }
-        EventKind::Acquired { token, .. } => tracing::debug!(lock.name = name, claim, lock.token = %token, "acquired"),
-        other => tracing::debug!(lock.name = name, claim, event = ?other),
-    }
+/// What somebody is told who missed so many events.
+pub(crate) fn missed(events: u64) -> Event {
+    Event { at: Duration::ZERO, name: String::new(), claim: 0, kind: EventKind::Missed { events } }
 }

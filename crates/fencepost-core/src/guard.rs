@@ -220,8 +220,8 @@ impl<G: Grant> Guard<G> {
 
     /// Ends the hold. `Err`: nobody confirmed it yet; the releaser goes on trying until the ttl is over.
     ///
-    /// Of several leases all are released, and the answer is the worst: `Err`, then `NotHeld`, then `StillHeld` with
-    /// the most holds left on one name.
+    /// Of several leases all are released, and the answer is the worst: `Err`, then `NotHeld`, then `Unproven`, then
+    /// `StillHeld` with the most holds left on one name.
     ///
     /// # Cancel safety
     /// Dropped, the release goes on. It is sent as soon as this future is first polled, or dropped.
@@ -265,8 +265,9 @@ fn worse(
     other: Result<ReleaseOutcome, StoreError>,
 ) -> Result<ReleaseOutcome, StoreError> {
     let rank = |outcome: &Result<ReleaseOutcome, StoreError>| match outcome {
-        Err(_) => (3, 0),
-        Ok(ReleaseOutcome::NotHeld(_)) => (2, 0),
+        Err(_) => (4, 0),
+        Ok(ReleaseOutcome::NotHeld(_)) => (3, 0),
+        Ok(ReleaseOutcome::Unproven) => (2, 0),
         Ok(ReleaseOutcome::StillHeld { count }) => (1, *count),
         Ok(ReleaseOutcome::Freed) => (0, 0),
     };

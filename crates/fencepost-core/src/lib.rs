@@ -11,7 +11,8 @@
 //! - [`fence`]: the check at the resource;
 //! - [`Records`]: what is remembered beside locks, and `recipes`: the jobs that need that;
 //! - [`doctor`]: what a deployment is examined for;
-//! - `clock`: time, real and virtual.
+//! - `clock`: time, real and virtual;
+//! - [`foreign`]: where code that is not ours is called.
 
 mod actor;
 mod behalf;
@@ -25,6 +26,7 @@ mod election;
 mod error;
 mod event;
 pub mod fence;
+pub mod foreign;
 mod grant;
 mod guard;
 mod handle;

@@ -173,7 +173,9 @@ impl Locks {
         let name = checked(name, "force_release")?;
         let forced = self.quorum.evict(name.clone()).await?;
         let ForcedRelease { holder, unreached } = &forced;
-        tracing::warn!(lock.name = name.as_str(), reason, ?holder, ?unreached, "released by force");
+        let by_whom = holder.as_ref().map(|holder| holder.label.clone()).unwrap_or_default();
+        let unreached = unreached.join(", ");
+        crate::notice!(WARN, lock = name, reason = reason, holder = by_whom, unreached = unreached, "released by force");
         Ok(forced)
     }
 

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use fencepost_core::store::{LockName, OnBehalf, Owner};
-use fencepost_core::{FencingToken, Invalid, Lease, Lock, LossReason, ReleaseOutcome, SharedToken, Single, StoreError};
+use fencepost_core::{
+    FencingToken, Invalid, Lease, Lock, LossReason, ReleaseOutcome, SharedToken, Single, StoreError, StoreErrorKind,
+};
 use futures_util::future::join_all;
 
 use crate::access::Caller;
@@ -160,6 +162,10 @@ impl Returned {
             ReleaseOutcome::Freed | ReleaseOutcome::StillHeld { .. } => {
                 app.witness.released(&self.hold(), asked_ns);
                 Ok(wire::Released { outcome: "freed" })
+            }
+            ReleaseOutcome::Unproven => {
+                let what = "it is not held any more; the store's first answer to the release did not arrive";
+                Err(StoreError::new(StoreErrorKind::TooSlow, "release", what).into())
             }
             _ => Err(Problem::not_held(None)),
         }

@@ -294,7 +294,7 @@ impl Inner {
             }
         };
         begin(&self.acquires, "outcome", &["acquired", "refused"]);
-        begin(&self.releases, "outcome", &["freed", "not_held", "unknown"]);
+        begin(&self.releases, "outcome", &["freed", "not_held", "unproven", "unknown"]);
         begin(&self.renewals, "outcome", &["renewed", "unknown"]);
         let reasons = ["expired", "taken_over", "unreachable", "node_restarted", "revoked", "hold_limit"];
         begin(&self.lost, "reason", &reasons);
@@ -368,6 +368,7 @@ fn release(outcome: ReleaseOutcome) -> &'static str {
     match outcome {
         ReleaseOutcome::Freed => "freed",
         ReleaseOutcome::StillHeld { .. } => "still_held",
+        ReleaseOutcome::Unproven => "unproven",
         _ => "not_held",
     }
 }
@@ -380,8 +381,8 @@ impl fmt::Debug for Metrics {
 
 #[cfg(test)]
 mod tests {
-    use fencepost_core::Blocking;
     use fencepost_core::store::{Memory, connect};
+    use fencepost_core::{Blocking, foreign};
 
     use super::*;
 
@@ -394,6 +395,7 @@ mod tests {
         assert!(locks.lock("secret/name").try_acquire().block().expect("asked").is_none());
         let guard = locks.adopt(&guard.leak()).block().expect("renewed");
         guard.release().block().expect("released");
+        foreign::told().block();
         assert!(metrics.0.claims.lock().expect("whole").is_empty(), "nothing is kept of what has ended");
         let text = metrics.render();
         for line in [

@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Wake, Waker};
 
+use fencepost_core::store::Clock;
 use tokio::runtime::Handle;
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -12,8 +13,9 @@ type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// thread of the runtime, which is not woken before there is one. Nothing may block before that.
 pub(crate) fn begin(runtime: &Handle, work: impl Future<Output = ()> + Send + 'static) {
     let mut work: Work = Box::pin(work);
-    // A guard may be dropped with the last things of its thread, which has no place for a runtime any more.
-    if Handle::try_current().is_err_and(|error| error.is_thread_local_destroyed()) {
+    // Drivers log in line, and no logger may stop the clock. And a guard may be dropped with the last things of its
+    // thread, which has no place for a runtime any more.
+    if Clock::rings_here() || Handle::try_current().is_err_and(|error| error.is_thread_local_destroyed()) {
         runtime.spawn(work);
         return;
     }

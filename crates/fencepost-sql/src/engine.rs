@@ -1,11 +1,11 @@
 //! Steps, in order per lock; each one statement or one transaction, tried again while it certainly has not run.
 
 use std::collections::{HashMap, VecDeque};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use fencepost_core::notice;
 use fencepost_core::store::table::{self, Kept, Notice};
 use fencepost_core::store::{
     Answer, Clock, Deed, Event, FencingToken, LockName, Moment, Owner, Reply, Step, StoreErrorKind, Trouble,
@@ -45,9 +45,9 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// Answers the step. A mailbox that panics must not take the store with it.
+    /// Answers the step.
     fn answer(self, answer: Result<Answer, Trouble>) {
-        let _ = catch_unwind(AssertUnwindSafe(|| self.reply.answer(answer)));
+        self.reply.answer(answer);
     }
 }
 
@@ -114,7 +114,7 @@ impl<D: Database> Engine<D> {
         match self.database.prune(&mut lent.link).await {
             Ok(()) => lent.keep(),
             // That is no reason not to connect.
-            Err(failure) => tracing::debug!(reason = %failure.message, "old rows stay for now"),
+            Err(failure) => notice!(DEBUG, reason = failure.message, "old rows stay for now"),
         }
         Ok(())
     }
@@ -383,7 +383,7 @@ impl<D: Database> Engine<D> {
             Ok::<_, Failure>(())
         };
         if let Ok(Err(failure)) = timeout(PRUNE_WITHIN, pruning).await {
-            tracing::debug!(reason = %failure.message, "old rows stay for now");
+            notice!(DEBUG, reason = failure.message, "old rows stay for now");
         }
     }
 

@@ -1,7 +1,6 @@
 //! Who listens in this process, and the letters by which processes tell each other.
 
 use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -222,8 +221,7 @@ impl Hub {
             listener.due = None;
             listener.reply.clone()
         };
-        // A mailbox that panics must not take the store with it.
-        let _ = catch_unwind(AssertUnwindSafe(|| reply.push(event)));
+        reply.push(event);
     }
 
     /// Remembers when it may pay to ask again.

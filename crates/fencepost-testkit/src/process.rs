@@ -3,7 +3,7 @@
 //! A test program that uses it has a test called `in_another_process`, which does what [`role`] says and nothing else.
 //! There may be one in each of its modules.
 
-use std::io::{BufRead, BufReader, Lines, Read, Write};
+use std::io::{BufRead, BufReader, Lines, PipeReader, PipeWriter, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::Sender;
 
@@ -47,12 +47,19 @@ impl Other {
     /// # Panics
     /// If this program cannot be run again.
     pub fn start_in(module: &str, role: &str, place: &str) -> Self {
-        // A test is known by its path within the program.
-        let entry = match module.split_once("::") {
-            Some((_, module)) => format!("{module}::{ENTRY}"),
-            None => ENTRY.to_owned(),
-        };
-        Self::start_test(Command::new(std::env::current_exe().expect("this program")), &entry, role, place)
+        let command = Command::new(std::env::current_exe().expect("this program"));
+        Self::start_test(command, &entry(module), role, place)
+    }
+
+    /// The same, with a standard error that nobody reads and that takes no more. It ends with the second.
+    ///
+    /// # Panics
+    /// If this program cannot be run again.
+    pub fn start_unread_in(module: &str, role: &str, place: &str) -> (Self, PipeReader) {
+        let (unread, full) = full_pipe();
+        let mut command = Command::new(std::env::current_exe().expect("this program"));
+        command.stderr(full);
+        (Self::start_test(command, &entry(module), role, place), unread)
     }
 
     fn start_test(mut command: Command, entry: &str, role: &str, place: &str) -> Self {
@@ -172,6 +179,25 @@ impl Drop for Other {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// A test is known by its path within the program.
+fn entry(module: &str) -> String {
+    match module.split_once("::") {
+        Some((_, module)) => format!("{module}::{ENTRY}"),
+        None => ENTRY.to_owned(),
+    }
+}
+
+/// A pipe that takes no more, while its first end is there and nobody reads from it.
+///
+/// # Panics
+/// If this process may not have one.
+pub fn full_pipe() -> (PipeReader, PipeWriter) {
+    let (reader, mut writer) = std::io::pipe().expect("a pipe");
+    let size = rustix::pipe::fcntl_getpipe_size(&writer).expect("its size");
+    writer.write_all(&vec![b'.'; size]).expect("as much as it takes");
+    (reader, writer)
 }
 
 /// The role of this process and where the locks are, if it was started by another.

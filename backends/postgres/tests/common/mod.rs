@@ -55,6 +55,11 @@ impl Reachable for Place {
     fn reach(address: &str) -> Connect {
         Self::connect_url(address)
     }
+
+    /// The driver logs each statement, and each turn of its connection.
+    fn finest_log() -> log::LevelFilter {
+        log::LevelFilter::Info
+    }
 }
 
 impl SqlPlace for Place {

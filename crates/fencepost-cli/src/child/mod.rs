@@ -19,7 +19,7 @@ use nix::unistd::Pid;
 
 use crate::hold::Hold;
 
-pub(crate) use lease_watch::{LeaseWatch, reserve};
+pub(crate) use lease_watch::{Lease, LeaseWatch, reserve};
 pub(crate) use supervisor::{End, Supervisor};
 
 /// What the main thread waits for, from lock to exit.
@@ -29,10 +29,12 @@ pub(crate) enum Message {
     Signal(Signal),
     /// Others have the lock; we are in line.
     Waiting,
+    /// Somebody asks for the lock, in these words.
+    Asked(String),
     /// The acquisition ended.
     Acquired(Result<Hold, AcquireError>),
-    /// The hold ended unasked.
-    Lost(Loss),
+    /// A hold ended unasked: time to look.
+    Lost,
 }
 
 impl From<Signal> for Message {
@@ -43,10 +45,10 @@ impl From<Signal> for Message {
 
 /// A hold that ended unasked.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Loss {
-    pub(crate) reason: LossReason,
+struct Loss {
+    reason: LossReason,
     /// By then the command must be gone.
-    pub(crate) kill_at: Moment,
+    kill_at: Moment,
 }
 
 /// Starts a command in a process group of its own. To be called on the main thread: the kernel ends the command

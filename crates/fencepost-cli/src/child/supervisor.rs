@@ -11,10 +11,10 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
 use super::terminal::Terminal;
-use super::{Loss, Message, descendants};
+use super::{Lease, Loss, Message, descendants};
 use crate::args::OnLost;
 use crate::exit_code::ExitCode;
-use crate::output::say;
+use crate::output::{Output, say};
 
 /// The longest nap: a system that tells us nothing of our children is asked so often.
 const NAP_MAX: Duration = Duration::from_secs(1);
@@ -30,8 +30,10 @@ pub(crate) struct Supervisor<'a> {
     inbox: &'a Receiver<Message>,
     clock: Clock,
     on_lost: OnLost,
-    /// By the clock.
-    still_held: &'a dyn Fn() -> Result<(), LossReason>,
+    output: Output,
+    lease: Lease<'a>,
+    /// When the lease has to be looked at again.
+    look_at: Moment,
     terminal: Option<Terminal>,
     status: Option<ExitCode>,
     loss: Option<Loss>,
@@ -56,19 +58,35 @@ impl<'a> Supervisor<'a> {
         inbox: &'a Receiver<Message>,
         clock: Clock,
         on_lost: OnLost,
-        still_held: &'a dyn Fn() -> Result<(), LossReason>,
+        output: Output,
+        lease: Lease<'a>,
     ) -> Self {
-        let mut terminal = Terminal::open();
-        if let Some(terminal) = &mut terminal {
+        let mut supervisor = Self::without_terminal(leader, inbox, clock, on_lost, output, lease);
+        supervisor.terminal = Terminal::open();
+        if let Some(terminal) = &mut supervisor.terminal {
             terminal.offer(leader);
         }
+        supervisor
+    }
+
+    fn without_terminal(
+        leader: Pid,
+        inbox: &'a Receiver<Message>,
+        clock: Clock,
+        on_lost: OnLost,
+        output: Output,
+        lease: Lease<'a>,
+    ) -> Self {
+        let look_at = clock.now();
         Self {
             leader,
             inbox,
             clock,
             on_lost,
-            still_held,
-            terminal,
+            output,
+            lease,
+            look_at,
+            terminal: None,
             status: None,
             loss: None,
             interrupted: false,
@@ -76,24 +94,27 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Returns when the command has ended; after a loss, when nothing of it is left.
+    /// Returns when the command has ended; after a loss, when nothing of it is left. Nothing in here waits for the
+    /// store, the engine's threads or a reader of our output: at each wake the lease is judged by the clock.
     pub(crate) fn watch(mut self) -> End {
         loop {
             match self.inbox.recv_timeout(self.nap()) {
-                Ok(Message::Signal(Signal::SIGCHLD) | Message::Waiting | Message::Acquired(_)) | Err(_) => {}
+                Ok(Message::Signal(Signal::SIGCHLD) | Message::Waiting | Message::Acquired(_) | Message::Lost)
+                | Err(_) => {}
+                Ok(Message::Asked(words)) => self.output.note(&words),
                 Ok(Message::Signal(signal)) => {
                     self.interrupted |=
                         matches!(signal, Signal::SIGHUP | Signal::SIGINT | Signal::SIGQUIT | Signal::SIGTERM);
                     self.signal(signal);
                 }
-                Ok(Message::Lost(loss)) => self.lose(loss),
             }
             self.reap();
+            self.judge();
             if self.is_ending() {
                 self.kill_in_time();
             }
             if self.is_over() {
-                let lost = self.loss.map(|loss| loss.reason).or_else(|| (self.still_held)().err());
+                let lost = self.loss.map(|loss| loss.reason);
                 return End { code: self.status.unwrap_or(ExitCode::LOST), lost, interrupted: self.interrupted };
             }
         }
@@ -103,7 +124,19 @@ impl<'a> Supervisor<'a> {
         match self.loss {
             Some(_) if self.is_ending() && (self.status.is_some() || self.killed_at.is_some()) => NAP_ENDING,
             Some(loss) if self.is_ending() => loss.kill_at.since(self.clock.now()).min(NAP_MAX),
-            _ => NAP_MAX,
+            Some(_) => NAP_MAX,
+            None => self.look_at.since(self.clock.now()).min(NAP_MAX),
+        }
+    }
+
+    /// Whether the lock is still ours, by the clock.
+    fn judge(&mut self) {
+        if self.loss.is_some() {
+            return;
+        }
+        match self.lease.look() {
+            Ok(left) => self.look_at = self.clock.now().plus(left),
+            Err(loss) => self.lose(loss),
         }
     }
 
@@ -182,8 +215,39 @@ impl<'a> Supervisor<'a> {
         let Some(terminal) = self.terminal.as_mut().filter(|_| by_job_control) else { return };
         terminal.stopped(self.leader, by);
         // We may have slept past the lease: then the command must not take one more step.
-        if (self.still_held)().is_ok() || self.on_lost == OnLost::Ignore {
+        if self.lease.look().is_ok() || self.on_lost == OnLost::Ignore {
             self.signal(Signal::SIGCONT);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::CommandExt;
+    use std::process::Command;
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[test]
+    #[allow(clippy::zombie_processes, reason = "the supervisor waits for it")]
+    fn a_command_is_ended_within_its_lease_though_nobody_tells_of_the_loss() {
+        let command = Command::new("sleep").arg("60").process_group(0).spawn().expect("sleep");
+        let leader = Pid::from_raw(i32::try_from(command.id()).expect("an id"));
+        let clock = Clock::system().expect("a clock");
+        // Counts as lost after half a second, and lasts half a minute.
+        let (ttl, margin) = (Duration::from_secs(30), Duration::from_millis(29_500));
+        let end = clock.now().plus(ttl);
+        let remaining = || {
+            let remaining = end.since(clock.now());
+            if remaining > margin { Ok(remaining) } else { Err(LossReason::Expired) }
+        };
+        // The engine says nothing, as if all its threads hung.
+        let (_silent, inbox) = channel();
+        let lease = Lease::new(clock.clone(), ttl, margin, &remaining);
+        let output = Output { json: false, quiet: true, verbose: false };
+        let done = Supervisor::without_terminal(leader, &inbox, clock.clone(), OnLost::Term, output, lease).watch();
+        assert_eq!((done.lost, done.code), (Some(LossReason::Expired), ExitCode::by_signal(Signal::SIGTERM as i32)));
+        assert!(clock.now() < end, "the lease was over before the command was");
     }
 }

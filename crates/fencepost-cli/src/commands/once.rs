@@ -181,7 +181,7 @@ impl Session<'_> {
                 Ok(code)
             }
             Err(RunError::Lost(lost)) => {
-                self.record.lost(lost.reason);
+                self.record.lost(Some(lost.reason));
                 let what = format!("{name} was lost, and the command was ended: {}", lost.reason);
                 Err(Failure::new(ExitCode::LOST, what))
             }
@@ -202,7 +202,10 @@ impl Session<'_> {
         let (owner, window) = (Some(guard.expose_owner()), Some(window.to_owned()));
         let told = Told { name, token, owner, expires_at: expires_at(guard.remaining()), slot: None, window };
         let held = Instant::now();
-        let end = self.run_command(&told, &|| guard.ensure_held().map_err(|lost| lost.reason));
+        let end = self.run_command(&told, &|| match guard.ensure_held() {
+            Ok(()) => Ok(guard.remaining()),
+            Err(lost) => Err(lost.reason),
+        });
         self.record.held(held.elapsed());
         end
     }

@@ -10,12 +10,12 @@ use fencepost::{AcquireError, Actor, Blocking, Grant, Invalid, Lock, Locks, Loss
 use nix::sys::signal::Signal;
 
 use crate::args::{OnLost, Run};
-use crate::child::{self, End, LeaseWatch, Message, Supervisor, reserve, signals};
+use crate::child::{self, End, Lease, LeaseWatch, Message, Supervisor, reserve, signals};
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::held::{self, Held, OuterHold, Told};
 use crate::hold::{Hold, Request};
-use crate::output::{Output, say};
+use crate::output::{Output, say, speak_aside};
 use crate::report::{Outcome, Record, Report, ms};
 use crate::settings::{Settings, checked_name};
 
@@ -76,11 +76,11 @@ impl<'a> Session<'a> {
     ) -> Result<Self, Failure> {
         let (sender, inbox) = channel();
         signals::listen(sender.clone()).map_err(|error| Failure::ours("cannot listen to signals", error))?;
+        // After the signals: its thread must not hear them.
+        speak_aside().map_err(|error| Failure::ours("cannot start a thread", error))?;
         let clock = Clock::system().map_err(|error| Failure::ours("cannot start the clock", error))?;
-        let ttl = settings.config.ttl.value;
-        let watch = LeaseWatch::new(clock.clone(), ttl, margin(arguments, ttl), sender.clone(), settings.output);
         record.outcome = Outcome::StoreError;
-        let locks = settings.open(settings.connect().observer(watch))?;
+        let locks = settings.open(settings.connect().observer(LeaseWatch(sender.clone())))?;
         let (outer, actor) = (Held::from_environment(), held::actor());
         let actor = if arguments.fail_on_deadlock { actor.fail_on_deadlock() } else { actor };
         Ok(Self { arguments, payload, settings, record, clock, locks, sender, inbox, outer, actor })
@@ -128,7 +128,7 @@ impl<'a> Session<'a> {
         self.settings.output.detail(|| format!("{name} is held by an outer run, token {}", outer.token));
         self.record.token = Some(outer.token.clone());
         self.record.slot.clone_from(&outer.slot);
-        let end = self.run_command(&outer.told(name), &|| Ok(()))?;
+        let end = self.run_command(&outer.told(name), &|| Ok(Duration::MAX))?;
         self.record.outcome = Outcome::Ran;
         Ok(end.code)
     }
@@ -147,16 +147,21 @@ impl<'a> Session<'a> {
         let held = Instant::now();
         let (owner, slot, expires_at) = (Some(hold.expose_owner()), hold.slot.clone(), expires_at(hold.remaining()));
         let told = Told { name: name.clone(), token, owner, expires_at, slot, window: None };
-        let end = match hold.ensure_held() {
-            Ok(()) => self.run_command(&told, &|| hold.ensure_held()),
+        let end = match hold.look() {
+            Ok(_) => self.run_command(&told, &|| hold.look()),
             Err(reason) => Ok(End { code: ExitCode::LOST, lost: Some(reason), interrupted: false }),
         };
         self.record.held(held.elapsed());
         match end {
             Ok(End { code, lost: None, .. }) => {
                 self.record.outcome = Outcome::Ran;
-                self.release(hold);
-                Ok(Some(code))
+                match self.release(hold) {
+                    Ok(()) => Ok(Some(code)),
+                    Err(reason) => {
+                        self.record.lost(reason);
+                        self.lost_unseen(code, reason).map(Some)
+                    }
+                }
             }
             Ok(End { lost: Some(reason), .. }) if self.campaigns_again() => {
                 let name = &self.arguments.name;
@@ -165,12 +170,13 @@ impl<'a> Session<'a> {
                 Ok(None)
             }
             Ok(End { code, lost: Some(reason), .. }) => {
-                self.record.lost(reason);
+                self.record.lost(Some(reason));
                 drop(hold);
                 self.lost(code, reason).map(Some)
             }
             Err(failure) => {
-                self.release(hold);
+                // The command has not run: there was nothing to lose.
+                let _ = self.release(hold);
                 Err(failure)
             }
         }
@@ -199,7 +205,7 @@ impl<'a> Session<'a> {
                     waiting = true;
                     self.settings.output.detail(|| format!("waiting for {}", self.arguments.name));
                 }
-                Ok(Message::Signal(Signal::SIGCHLD) | Message::Lost(_)) => {}
+                Ok(Message::Signal(Signal::SIGCHLD) | Message::Lost | Message::Asked(_)) => {}
                 Ok(Message::Signal(signal)) => return Err(self.interrupted(signal)),
                 Err(_) => unreachable!("BUG: this session keeps a sender"),
             }
@@ -295,7 +301,9 @@ impl<'a> Session<'a> {
         while let Ok(message) = self.inbox.recv_timeout(LEAVE_MAX) {
             let Message::Acquired(answer) = message else { continue };
             // Granted at the last moment: it goes back.
-            answer.into_iter().for_each(|hold| self.release(hold));
+            if let Ok(hold) = answer {
+                let _ = self.release(hold);
+            }
             break;
         }
         if !left.is_empty() {
@@ -309,23 +317,28 @@ impl<'a> Session<'a> {
     pub(super) fn run_command(
         &self,
         told: &Told,
-        still_held: &dyn Fn() -> Result<(), LossReason>,
+        remaining: &dyn Fn() -> Result<Duration, LossReason>,
     ) -> Result<End, Failure> {
         let leader = child::start(&self.arguments.command, &told.variables(&self.outer, &self.actor))
             .map_err(|error| Failure::ours("cannot start the command", error))?;
-        Ok(Supervisor::new(leader, &self.inbox, self.clock.clone(), self.arguments.on_lost, still_held).watch())
+        let ttl = self.settings.config.ttl.value;
+        let lease = Lease::new(self.clock.clone(), ttl, margin(self.arguments, ttl), remaining);
+        let (clock, on_lost, output) = (self.clock.clone(), self.arguments.on_lost, self.settings.output);
+        Ok(Supervisor::new(leader, &self.inbox, clock, on_lost, output, lease).watch())
     }
 
-    fn release(&self, hold: Hold) {
+    /// `Err`: it was lost before.
+    fn release(&self, hold: Hold) -> Result<(), Option<LossReason>> {
         let (name, output) = (&self.arguments.name, self.settings.output);
         match hold.release() {
-            Ok(ReleaseOutcome::NotHeld(reason)) => {
-                let why = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
-                output.note(&format!("{name} was no longer held when it was released{why}"));
-            }
+            Ok(ReleaseOutcome::NotHeld(reason)) => return Err(reason),
+            Ok(ReleaseOutcome::Unproven) => output.note(&format!(
+                "{name} is released; whether it was held until then is not known: the store's first answer did not arrive"
+            )),
             Ok(_) => output.detail(|| format!("released {name}")),
             Err(error) => output.note(&format!("{name} stays locked until its ttl is over: {error}")),
         }
+        Ok(())
     }
 
     fn lost(&self, code: ExitCode, reason: LossReason) -> Result<ExitCode, Failure> {
@@ -335,6 +348,17 @@ impl<'a> Session<'a> {
             return Ok(code);
         }
         Err(Failure::new(ExitCode::LOST, format!("{name} was lost, and the command was ended: {reason}")))
+    }
+
+    /// The release shows that the lock was lost before the command ended by itself.
+    fn lost_unseen(&self, code: ExitCode, reason: Option<LossReason>) -> Result<ExitCode, Failure> {
+        let why = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+        let what = format!("{} was lost while the command ran{why}", self.arguments.name);
+        if self.arguments.on_lost == OnLost::Ignore {
+            say(&what);
+            return Ok(code);
+        }
+        Err(Failure::new(ExitCode::LOST, what))
     }
 }
 

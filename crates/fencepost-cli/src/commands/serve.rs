@@ -14,7 +14,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::args::{LogForm, Serve};
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
-use crate::logs::Lines;
+use crate::logs::{Lines, missing_as_json};
 use crate::settings::Settings;
 
 /// Where it listens: the first line, once it does.
@@ -30,7 +30,8 @@ pub(crate) fn serve(arguments: &Serve, settings: &Settings) -> Result<ExitCode, 
     }
     // Everything that can be wrong is said before anything is opened.
     let service = configured(arguments).map_err(|why| Failure::new(ExitCode::CONFIGURATION, why))?;
-    let logs = Lines::to(std::io::stderr()).map_err(|error| Failure::ours("cannot start threads", error))?;
+    let logs =
+        Lines::to(std::io::stderr(), missing_as_json).map_err(|error| Failure::ours("cannot start threads", error))?;
     write_logs(arguments.log, settings, logs.clone());
     if !arguments.listen.ip().is_loopback() && arguments.tls_cert.is_none() {
         settings.output.note("keys travel in the clear: add --tls-cert and --tls-key, or let a proxy speak TLS");

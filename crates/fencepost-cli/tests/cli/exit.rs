@@ -75,7 +75,7 @@ fn interruptions(place: &Place, store: &str, in_the_queue: impl Fn() -> Vec<Stri
     let one = |round: usize| {
         let mut waiter = place.fencepost(["--store", store, "run", "-v", "job", "--", "true"]).start();
         waiter.until_it_notes("waiting for job");
-        let signal = if round % 2 == 0 { Signal::SIGTERM } else { Signal::SIGINT };
+        let signal = if round.is_multiple_of(2) { Signal::SIGTERM } else { Signal::SIGINT };
         let began = Instant::now();
         waiter.signal(signal);
         waiter.end().with_code(128 + signal as i32);

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use fencepost_testkit::proxy::{Flow, Proxy};
+use fencepost_testkit::redis::Redis;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -104,4 +106,68 @@ fn a_command_that_ended_while_run_slept_past_its_lease_was_not_protected() {
     running.tell("go on");
     running.signal(Signal::SIGCONT);
     running.end().with_code(80);
+}
+
+#[test]
+fn a_log_that_nobody_reads_does_not_stop_renewals() {
+    let runs: [(&str, &[&str]); 3] = [
+        ("a", &["run", "-v", "--ttl", "1s", "a"]),
+        ("a", &["elect", "-v", "--ttl", "1s", "a"]),
+        ("cron/a", &["once", "-v", "--ttl", "1s", "--every", "1h", "a"]),
+    ];
+    for (name, run) in runs {
+        let place = Place::new();
+        let run = place.fencepost([run, &["--"], &HOLD].concat());
+        let (running, _pipe) = run.start_unread_until_it_says("held");
+        place.fencepost(["release", "--ask", "--note", "the disk is full", name]).end().with_code(0);
+        // Waits for three times the ttl, and the holder is alive.
+        place.run(&["-w", "3s", name], &["echo", "beside it"]).end().with_code(75);
+        running.let_go().with_code(0);
+    }
+}
+
+#[test]
+fn a_log_that_nobody_reads_does_not_keep_a_command_beyond_its_lease() {
+    let place = Place::new();
+    let run = place.run(&["-v", "--ttl", "1s", "a"], &HOLD);
+    let (running, _pipe) = run.start_unread_until_it_says("held");
+    place.fencepost(["release", "--ask", "--note", "the disk is full", "a"]).end().with_code(0);
+    place.fencepost(["release", "--force", "a"]).end().with_code(0);
+    // The command would go on for as long as its standard input is open.
+    running.end().with_code(80);
+}
+
+#[test]
+fn a_loss_that_only_the_release_finds_is_a_loss() {
+    let place = Place::new();
+    // The next renewal is ten seconds away: nobody hears of the loss before the command ends.
+    let lost = |flags: &[&str]| {
+        let command = ["sh", "-c", "echo held; read -r line; exit 5"];
+        let flags = [flags, &["--ttl", "30s", "--report", "out.json", "a"]].concat();
+        let running = place.run(&flags, &command).start_until_it_says("held");
+        place.fencepost(["release", "--force", "a"]).end().with_code(0);
+        let done = running.let_go();
+        assert!(place.read("out.json").contains(r#""outcome":"lost""#), "{}", place.read("out.json"));
+        done
+    };
+    lost(&[]).with_code(80).saying("a was lost while the command ran");
+    lost(&["-q"]).with_code(80);
+    lost(&["--on-lost", "ignore"]).with_code(5).saying("a was lost while the command ran");
+}
+
+#[test]
+fn a_release_whose_answer_was_lost_is_no_loss() {
+    let server = Redis::new().start();
+    let proxy = Proxy::before(server.address());
+    let (through, beside) = (format!("redis://{}", proxy.address()), format!("redis://{}", server.address()));
+    let place = Place::new();
+    let run = place.fencepost(["--store", &through, "run", "a", "--", "sh", "-c", "echo held; read -r line; exit 5"]);
+    let running = run.start_until_it_says("held");
+    proxy.replies(Flow::Lost);
+    let ended = std::thread::spawn(move || running.let_go());
+    // The release has run.
+    place.fencepost(["--store", &beside, "run", "a", "--", "true"]).end().with_code(0);
+    proxy.replies(Flow::Pass);
+    proxy.cut();
+    ended.join().expect("it ends").with_code(5);
 }

@@ -2,11 +2,12 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, PipeReader, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+use fencepost_testkit::process::full_pipe;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -117,6 +118,19 @@ impl Invocation {
         running
     }
 
+    /// The same, while nobody reads what it writes to stderr, and a pipe takes no more of it. The pipe ends with the second.
+    pub(crate) fn start_unread_until_it_says(mut self, line: &str) -> (Running, PipeReader) {
+        let (unread, stderr) = full_pipe();
+        self.0.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr);
+        let mut child = self.0.spawn().expect("the program starts");
+        // It has the other copy of our end of the pipe.
+        drop(self);
+        let (stdin, stdout) = (child.stdin.take(), BufReader::new(child.stdout.take().expect("piped")));
+        let mut running = Running { child, stdin, stdout };
+        assert_eq!(running.line(), line);
+        (running, unread)
+    }
+
     pub(crate) fn start(mut self) -> Running {
         self.0.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = self.0.spawn().expect("the program starts");
@@ -172,7 +186,9 @@ impl Running {
     pub(crate) fn end(mut self) -> Done {
         let (mut stdout, mut stderr) = (String::new(), String::new());
         self.stdout.read_to_string(&mut stdout).expect("stdout");
-        self.child.stderr.take().expect("piped").read_to_string(&mut stderr).expect("stderr");
+        if let Some(mut piped) = self.child.stderr.take() {
+            piped.read_to_string(&mut stderr).expect("stderr");
+        }
         let status = self.child.wait().expect("it ended");
         let code = status.code().unwrap_or_else(|| -status.signal().expect("a code or a signal"));
         Done { code, stdout, stderr }

@@ -6,7 +6,7 @@ mod sight;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use std::task::{Context, Poll, Waker};
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use super::farewell::Relay;
@@ -18,6 +18,7 @@ use super::{Effect, Errand, Quorum, Requests, Scene};
 use crate::clock::{Alarm, AlarmId, Moment};
 use crate::error::Vote;
 use crate::event::EventKind;
+use crate::foreign;
 use crate::store::{Claim, Event, Listening, Mailbox, Place, Post, Proposal, Reply, Step, Then, Turn};
 use crate::token::FencingToken;
 use life::{Life, Phase};
@@ -94,16 +95,18 @@ impl Course {
 
     /// Starts what was only enrolled.
     pub(crate) fn begin(self: &Arc<Self>) {
-        self.tell(EventKind::Asked);
+        let wakers = self.note(EventKind::Asked);
         let contends = self.claim.place().is_none() || self.own_line().enter(self) || self.terms.direct;
         self.push(if contends { Input::Begin } else { Input::Tick });
+        foreign::wake(wakers);
     }
 
     /// Takes over a lease that is said to be there: it is to be renewed or released. `None`: shutting down.
     pub(crate) fn hold(quorum: &Arc<Quorum>, claim: Claim, token: FencingToken, terms: Terms) -> Option<Arc<Self>> {
         let margin = terms.margin;
         let course = Self::enrol(quorum, claim, terms)?;
-        course.tell(EventKind::Asked);
+        foreign::wake(course.note(EventKind::Asked));
+        course.quorum.herald.deliver();
         {
             let mut guard = course.state();
             let state = &mut *guard;
@@ -150,8 +153,9 @@ impl Course {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn tell(&self, kind: EventKind) {
-        self.quorum.herald.tell(self.claim.name.as_str(), self.id, kind);
+    /// Nobody hears of it before it is delivered. Answers whom to wake then.
+    pub(super) fn note(&self, kind: EventKind) -> Vec<Waker> {
+        self.quorum.herald.note(self.claim.name.as_str(), self.id, kind)
     }
 
     fn push(self: &Arc<Self>, input: Input) {
@@ -190,7 +194,8 @@ impl Course {
         }
     }
 
-    /// Decides under the lock, does outside it.
+    /// Decides under the lock, does outside it: sends, then wakes, then has told what happened. Events are noted before
+    /// anything is sent, so that they are in order across claims.
     fn work(self: &Arc<Self>, input: Input) -> Option<Arc<Self>> {
         // A claim that came along with a release has begun already.
         if matches!(input, Input::Begin | Input::Turn) && matches!(self.state().life.phase, Phase::Lined) {
@@ -200,7 +205,7 @@ impl Course {
         let mut effects = Vec::new();
         let now = self.quorum.clock.now();
         let (relay, carried) = if matches!(input, Input::Leave) { self.relay(now).unzip() } else { (None, None) };
-        let (wakers, heard, left_line, parted, done) = {
+        let (mut wakers, heard, left_line, parted, done) = {
             let mut guard = self.state();
             let state = &mut *guard;
             let signs = state.signs();
@@ -227,7 +232,7 @@ impl Course {
         drop(heard);
         for effect in effects {
             match effect {
-                Effect::Tell(kind) => self.tell(kind),
+                Effect::Tell(kind) => wakers.extend(self.note(kind)),
                 Effect::PassOn { node, answer } => {
                     if let Some((next, request)) = self.successor.get()
                         && let Some(next) = next.upgrade()
@@ -252,7 +257,8 @@ impl Course {
         if parted {
             self.quorum.tell_of_parting();
         }
-        wakers.into_iter().for_each(Waker::wake);
+        foreign::wake(wakers);
+        self.quorum.herald.deliver();
         next
     }
 
@@ -386,15 +392,17 @@ impl State {
         }
     }
 
-    fn wait<T>(&mut self, context: &Context<'_>) -> Poll<T> {
-        if !self.wakers.iter().any(|waker| waker.will_wake(context.waker())) {
-            self.wakers.push(context.waker().clone());
+    /// Takes the waker if it is new. It was cloned outside the mutex, and is dropped there, because it is the user's code.
+    fn wait<T>(&mut self, waker: &mut Option<Waker>) -> Poll<T> {
+        let is_known = |waker: &Waker| self.wakers.iter().any(|known| known.will_wake(waker));
+        if !waker.as_ref().is_some_and(is_known) {
+            self.wakers.extend(waker.take());
         }
         Poll::Pending
     }
 }
 
-/// Somebody is at work. A panic, such as one in a subscriber of `tracing`, must not leave the claim without anybody.
+/// Somebody is at work. A panic, such as one in a store, must not leave the claim without anybody.
 struct Shift<'a>(&'a Course);
 
 impl Drop for Shift<'_> {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::{Course, Quorum};
 use crate::blocking::block_until;
+use crate::foreign;
 use crate::store::{Answer, Closing, Trouble};
 
 /// Counts errands, and wakes those that wait for the end of the last one.
@@ -30,11 +31,12 @@ impl Tally {
     }
 
     fn poll_done(&self, context: &Context<'_>) -> Poll<()> {
+        let waker = context.waker().clone();
         let mut counted = counted(&self.0);
         if counted.open == 0 {
             return Poll::Ready(());
         }
-        counted.wakers.push(context.waker().clone());
+        counted.wakers.push(waker);
         Poll::Pending
     }
 }
@@ -46,7 +48,7 @@ impl Drop for Errand {
             counted.open -= 1;
             if counted.open == 0 { std::mem::take(&mut counted.wakers) } else { Vec::new() }
         };
-        wakers.into_iter().for_each(Waker::wake);
+        foreign::wake(wakers);
     }
 }
 
@@ -63,13 +65,15 @@ impl Quorum {
         }
     }
 
-    /// No live node owes an answer to a release, and no store keeps anything for claims to come.
+    /// No live node owes an answer to a release, no store keeps anything for claims to come, and observers and the log
+    /// have what happened.
     pub(crate) async fn drained(&self) {
         poll_fn(|context| if self.owes(context.waker()) { Poll::Pending } else { Poll::Ready(()) }).await;
         poll_fn(|context| self.errands.poll_done(context)).await;
         let closing = Tally::default();
         self.nodes.iter().for_each(|node| node.close(Closing::new(closing.errand())));
         poll_fn(|context| closing.poll_done(context)).await;
+        self.herald.told().await;
     }
 
     /// Remembers whether the newest answer of a node was that it cannot be reached.
@@ -86,9 +90,10 @@ impl Quorum {
 
     /// Whether a live node has still to answer a release. The waker is called when that may have changed.
     fn owes(&self, waker: &Waker) -> bool {
+        let waker = waker.clone();
         let courses: Vec<Arc<Course>> = {
             let mut registry = self.registry();
-            registry.wakers.push(waker.clone());
+            registry.wakers.push(waker);
             registry.courses.values().cloned().collect()
         };
         courses.iter().any(|course| course.owes())

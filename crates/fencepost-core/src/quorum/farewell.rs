@@ -50,9 +50,18 @@ enum Node {
         raise: Option<FencingToken>,
         trouble: Option<Trouble>,
     },
-    Answered {
-        freed: bool,
-    },
+    /// It freed the lock, or held nothing of ours: whether that was so before this release is not known if an earlier
+    /// sending of it may have freed the lock.
+    Answered(Said),
+}
+
+/// What a node said to a release.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Said {
+    Freed,
+    NotHeld,
+    /// Not held, to a release that was sent before.
+    NotHeldAgain,
 }
 
 impl Farewell {
@@ -120,7 +129,7 @@ impl Farewell {
         self.nodes.iter().enumerate().any(|(node, state)| match state {
             Node::Owed { trouble: None, .. } => is_live(node) != Some(false),
             Node::Owed { trouble: Some(trouble), .. } => trouble.kind.passes() && is_live(node) == Some(true),
-            Node::Clean | Node::Answered { .. } => false,
+            Node::Clean | Node::Answered(_) => false,
         })
     }
 
@@ -162,8 +171,9 @@ impl Farewell {
         let answer = self.pass_on(scene, node, request, answer);
         let Node::Owed { trouble, .. } = &mut self.nodes[node] else { return };
         match answer {
-            Ok(Answer::Freed) => self.nodes[node] = Node::Answered { freed: true },
-            Ok(Answer::NotHeld) => self.nodes[node] = Node::Answered { freed: false },
+            Ok(Answer::Freed) => self.nodes[node] = Node::Answered(Said::Freed),
+            Ok(Answer::NotHeld) if request == self.first_request => self.nodes[node] = Node::Answered(Said::NotHeld),
+            Ok(Answer::NotHeld) => self.nodes[node] = Node::Answered(Said::NotHeldAgain),
             Ok(_) => return,
             Err(why) => {
                 *trouble = Some(why);
@@ -204,7 +214,7 @@ impl Farewell {
         self.last_request = request;
         let raises = self.nodes.iter().filter_map(|node| match node {
             Node::Owed { raise, .. } => *raise,
-            Node::Clean | Node::Answered { .. } => None,
+            Node::Clean | Node::Answered(_) => None,
         });
         // One token for all nodes: the next in line wins when a majority hands over under the same.
         let mut pass = scene.quorum.proposal(raises.max());
@@ -224,12 +234,14 @@ impl Farewell {
     }
 
     fn judge(&mut self, scene: &mut Scene<'_>) {
-        let answered = |node: usize| matches!(self.nodes[node], Node::Answered { .. });
+        let answered = |node: usize| matches!(self.nodes[node], Node::Answered(_));
         let asked = |node: usize| !matches!(self.nodes[node], Node::Clean);
         if scene.electorate().is_done(asked, answered) && !matches!(self.verdict, Some(Ok(_))) {
-            let freed = self.nodes.iter().any(|node| matches!(node, Node::Answered { freed: true }));
+            let freed = self.nodes.iter().any(|node| matches!(node, Node::Answered(Said::Freed)));
+            let not_held = |node: usize| matches!(self.nodes[node], Node::Answered(Said::NotHeld));
             let outcome = match self.lost {
                 None if freed => ReleaseOutcome::Freed,
+                None if !scene.electorate().is_blocked_by(not_held) => ReleaseOutcome::Unproven,
                 lost => ReleaseOutcome::NotHeld(lost),
             };
             self.verdict = Some(Ok(outcome));

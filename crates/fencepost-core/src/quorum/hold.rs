@@ -163,7 +163,7 @@ impl Hold {
             return;
         }
         if scene.now >= self.loss_at() {
-            return self.lose(scene, self.why_over(scene.now));
+            return self.lose(scene, self.why_over(scene.now, scene.claim.ttl));
         }
         if self.round.as_ref().is_some_and(|round| round.deadline <= scene.now) {
             self.end_round(scene, false);
@@ -325,13 +325,16 @@ impl Hold {
         scene.tell(EventKind::RenewalUnknown { remaining });
     }
 
-    fn why_over(&self, now: Moment) -> LossReason {
+    fn why_over(&self, now: Moment, ttl: Duration) -> LossReason {
         if self.limit_at.is_some_and(|limit| limit <= now) {
             return LossReason::HoldLimit;
         }
         let quarantined = |error: &StoreError| matches!(error.kind, StoreErrorKind::Quarantined { .. });
+        // Long enough for one more round: this process slept, whatever the store had said before.
+        let slept = self.next_wake().is_some_and(|due| now.since(due) >= ttl / 6);
         match &self.last_round {
             Some(Err(error)) if self.failing && quarantined(error) => LossReason::NodeRestarted,
+            _ if slept => LossReason::Expired,
             _ if self.failing || self.round.is_some() => LossReason::Unreachable,
             _ => LossReason::Expired,
         }

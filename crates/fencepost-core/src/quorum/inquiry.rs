@@ -10,6 +10,7 @@ use super::Quorum;
 use super::electorate::Electorate;
 use crate::clock::{Alarm, Moment};
 use crate::error::{NodeVote, StoreError, StoreErrorKind, Vote};
+use crate::foreign;
 use crate::kinds::{Boxed, all};
 use crate::state::{ForcedRelease, Holder, LockState, YieldRequest};
 use crate::store::{Answer, Deed, Event, LockName, Mailbox, Post, Reply, Step, Trouble};
@@ -56,11 +57,13 @@ impl Inquiry {
     }
 
     fn poll(&self, context: &Context<'_>, enough: impl Fn(&Heard) -> bool) -> Poll<()> {
+        // Cloned and dropped outside the mutex: a waker is the user's code.
+        let mut waker = Some(context.waker().clone());
         let mut heard = self.heard();
         if heard.over || heard.answers.iter().all(Option::is_some) || enough(&heard) {
             return Poll::Ready(());
         }
-        heard.waker = Some(context.waker().clone());
+        std::mem::swap(&mut heard.waker, &mut waker);
         Poll::Pending
     }
 }
@@ -102,23 +105,25 @@ fn gist(answer: &Answer) -> Gist<'_> {
 impl Mailbox for Inquiry {
     fn post(self: Arc<Self>, post: Post) {
         let Event::Answer(answer) = post.event else { return };
-        let mut heard = self.heard();
-        if let Some(slot) = heard.answers.get_mut(post.node) {
-            *slot = Some(answer);
-        }
-        if let Some(waker) = heard.waker.take() {
-            waker.wake();
-        }
+        let waker = {
+            let mut heard = self.heard();
+            if let Some(slot) = heard.answers.get_mut(post.node) {
+                *slot = Some(answer);
+            }
+            heard.waker.take()
+        };
+        foreign::wake(waker);
     }
 }
 
 impl Alarm for Inquiry {
     fn ring(self: Arc<Self>) {
-        let mut heard = self.heard();
-        heard.over = true;
-        if let Some(waker) = heard.waker.take() {
-            waker.wake();
-        }
+        let waker = {
+            let mut heard = self.heard();
+            heard.over = true;
+            heard.waker.take()
+        };
+        foreign::wake(waker);
     }
 }
 

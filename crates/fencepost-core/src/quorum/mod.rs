@@ -33,6 +33,7 @@ use std::time::Duration;
 use crate::clock::{Clock, Moment};
 use crate::error::{NodeVote, StoreError, StoreErrorKind, Vote};
 use crate::event::{EventKind, Herald};
+use crate::foreign;
 use crate::name::Owner;
 use crate::store::table::WINDOW;
 use crate::store::{Abilities, Answer, Claim, Members, Proposal, Step, Store, Trouble};
@@ -224,7 +225,7 @@ impl Quorum {
     /// A release got further: who waits for the end of all of them looks again.
     fn tell_of_parting(&self) {
         let wakers = std::mem::take(&mut self.registry().wakers);
-        wakers.into_iter().for_each(std::task::Waker::wake);
+        foreign::wake(wakers);
     }
 
     /// Takes no new claims and ends all waiting.
@@ -239,9 +240,10 @@ impl Quorum {
 
     /// The names whose release nobody has confirmed yet. The waker is called when one of them is done.
     pub(crate) fn leaving(&self, waker: &std::task::Waker) -> Vec<String> {
+        let waker = waker.clone();
         let courses: Vec<Arc<Course>> = {
             let mut registry = self.registry();
-            registry.wakers.push(waker.clone());
+            registry.wakers.push(waker);
             registry.courses.values().cloned().collect()
         };
         courses.iter().filter(|course| course.is_leaving()).map(|course| course.claim.name.to_string()).collect()

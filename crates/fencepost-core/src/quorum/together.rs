@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::Course;
 use crate::error::StoreErrorKind;
 use crate::event::EventKind;
+use crate::foreign;
 use crate::store::{Answer, Event, Mailbox, Part, Post, Reply, Step, Trouble};
 
 /// Begins claims that were only enrolled and have no place in line.
@@ -21,6 +22,7 @@ pub(crate) fn begin_all(courses: &[Arc<Course>]) {
 fn begin_together(courses: &[Arc<Course>]) {
     let quorum = courses[0].quorum.clone();
     let now = quorum.clock.now();
+    let mut wakers = Vec::new();
     let begun = courses.iter().filter_map(|course| {
         let token = quorum.proposal(None);
         let Some((claim, attempt)) = course.begin_carried(now, token, false) else {
@@ -28,7 +30,7 @@ fn begin_together(courses: &[Arc<Course>]) {
             course.begin();
             return None;
         };
-        course.tell(EventKind::Asked);
+        wakers.extend(course.note(EventKind::Asked));
         Some((course.clone(), Part { claim, attempt, token }))
     });
     let (claims, parts): (Vec<Arc<Course>>, Vec<Part>) = begun.unzip();
@@ -43,6 +45,8 @@ fn begin_together(courses: &[Arc<Course>]) {
     for (course, part) in batch.claims.iter().zip(&*parts).filter(|(course, _)| course.is_past()) {
         course.undo(part.token, deadline);
     }
+    foreign::wake(wakers);
+    quorum.herald.deliver();
 }
 
 /// Passes each node's answer on to all claims.

@@ -24,6 +24,8 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use crate::foreign;
+
 pub use crate::actor::ActorId;
 pub use crate::behalf::{InLine, OnBehalf, Renewed, permit_name};
 pub use crate::clock::{Alarm, AlarmId, Clock, Moment};
@@ -395,9 +397,12 @@ impl Reply {
         self.push(Event::Answer(answer));
     }
 
-    /// Says something that was not asked for.
+    /// Says something that was not asked for. A panic on the other side ends there: the store's thread goes on.
     pub fn push(&self, event: Event) {
-        as_engine(|| Arc::clone(&self.to).post(Post { node: self.node, request: self.request, event }));
+        let post = Post { node: self.node, request: self.request, event };
+        if foreign::contain(|| as_engine(|| Arc::clone(&self.to).post(post))).is_none() {
+            crate::notice!(ERROR, "BUG: what a store said was not taken; the store goes on");
+        }
     }
 
     /// For a store that keeps it for as long as a claim holds: it does not keep the claim.

@@ -9,7 +9,7 @@ use fencepost_core::{AcquireError, Blocking, Connect, Event, EventKind, Feed, Gu
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{Subject, long_ttl, short_ttl};
+use super::{Subject, long_ttl, short_ttl, strangers};
 use crate::process::{Other, await_leave, hear, role, say};
 use crate::wait::PATIENCE;
 
@@ -25,6 +25,12 @@ pub trait Reachable: Subject {
 
     /// Connects to the place with this address, from another process.
     fn reach(address: &str) -> Connect;
+
+    /// The finest lines that a `log` logger may take which blocks or panics. A driver that logs in the middle of its
+    /// work bears no more.
+    fn finest_log() -> log::LevelFilter {
+        log::LevelFilter::Trace
+    }
 
     /// What is held or waited for anywhere at this place. Nothing, once every process that used it has ended well.
     fn left_behind(&self) -> Vec<String> {
@@ -42,7 +48,7 @@ pub trait Reachable: Subject {
 
 /// A program by its name: what stands between the braces of its `main`. It connects by itself, and when it returns or
 /// panics the process ends at once.
-type Scenario = (&'static str, fn(Connect));
+pub(super) type Scenario = (&'static str, fn(Connect));
 
 const SCENARIOS: &[Scenario] = &[
     ("drops its guard, then its connection", |connect| {
@@ -105,7 +111,8 @@ const SCENARIOS: &[Scenario] = &[
 /// Plays the scenario that this process was started for, and ends the process as its `main` would.
 pub fn in_another_process<S: Reachable>(_: impl FnOnce() -> S) {
     let Some((scenario, address)) = role() else { return };
-    let found = SCENARIOS.iter().find(|(name, _)| *name == scenario);
+    strangers::log_up_to(S::finest_log());
+    let found = SCENARIOS.iter().chain(strangers::SCENARIOS).find(|(name, _)| *name == scenario);
     let (_, main) = found.unwrap_or_else(|| unreachable!("BUG: no scenario {scenario:?}"));
     let ended = catch_unwind(AssertUnwindSafe(|| main(patient(S::reach(&address)))));
     // Not by way of the test harness: its last words would give threads time that those of a program do not have.

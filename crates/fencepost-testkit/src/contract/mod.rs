@@ -22,6 +22,7 @@ pub mod renewal;
 pub mod semaphore;
 pub mod several;
 pub mod sharing;
+pub mod strangers;
 pub mod unfair;
 pub mod unfenced;
 pub mod waiting;
@@ -251,6 +252,10 @@ macro_rules! contract {
             edges: a_program_that_ends_while_it_waits_leaves_the_queue;
             edges: a_try_in_vain_leaves_nothing_behind;
             edges: a_waiter_that_is_told_to_end_by_sigterm_leaves_the_queue;
+            strangers: a_log_that_nobody_reads_loses_no_lock;
+            strangers: a_subscriber_or_logger_that_blocks_loses_no_lock;
+            strangers: a_subscriber_or_logger_that_panics_loses_no_lock;
+            strangers: an_observer_that_never_returns_loses_no_lock;
         }
     };
     (@programs $subject:tt, $($file:ident: $promise:ident;)*) => {

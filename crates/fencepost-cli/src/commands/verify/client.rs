@@ -64,7 +64,13 @@ fn live() -> ExitCode {
 fn connected(job: &Job, shared: &Arc<Shared>) -> Option<Locks> {
     while !shared.stopped() {
         let telling = shared.clone();
-        let observer = move |event: &Event| telling.observe(event);
+        // Events count from connecting. The one that is told with the least delay knows best when that was.
+        let connected = AtomicU64::new(u64::MAX);
+        let observer = move |event: &Event| {
+            let since = now().saturating_sub(nanos(event.at));
+            let connected = connected.fetch_min(since, Ordering::SeqCst).min(since);
+            telling.observe(event, connected.saturating_add(nanos(event.at)));
+        };
         let opened = connect(&job.url).label(&job.label).ttl(job.ttl).observer(observer).block();
         match opened {
             Ok(locks) => {
@@ -91,6 +97,8 @@ struct Shared {
     /// What the library's own events are about: there is one claim at a time.
     claim: AtomicU64,
     lock: AtomicU32,
+    /// When that claim began.
+    since: AtomicU64,
     locks: OnceLock<Locks>,
 }
 
@@ -100,7 +108,11 @@ impl Shared {
     }
 
     fn say(&self, claim: u64, lock: u32, word: Word) {
-        let said = Said { at: now(), claim, lock, word };
+        self.say_of(now(), claim, lock, word);
+    }
+
+    fn say_of(&self, at: u64, claim: u64, lock: u32, word: Word) {
+        let said = Said { at, claim, lock, word };
         let line = serde_json::to_string(&said).expect("BUG: numbers and text are JSON");
         let mut out = io::stdout().lock();
         if writeln!(out, "{line}").and_then(|()| out.flush()).is_err() {
@@ -109,14 +121,17 @@ impl Shared {
         }
     }
 
-    fn observe(&self, event: &Event) {
+    /// `at`: when it happened. It is told a little later, and may be about the claim before.
+    fn observe(&self, event: &Event, at: u64) {
         let word = match event.kind {
             EventKind::Waiting => Word::Waiting,
             EventKind::Renewed { .. } => Word::Renewed,
             EventKind::RenewalUnknown { .. } => Word::Unrenewed,
             _ => return,
         };
-        self.say(self.claim.load(Ordering::SeqCst), self.lock.load(Ordering::SeqCst), word);
+        if at >= self.since.load(Ordering::SeqCst) {
+            self.say_of(at, self.claim.load(Ordering::SeqCst), self.lock.load(Ordering::SeqCst), word);
+        }
     }
 
     /// Passes on what the resource answers, until it is time to end.
@@ -187,6 +202,7 @@ impl Client {
         self.claim += 1;
         self.shared.claim.store(self.claim, Ordering::SeqCst);
         self.shared.lock.store(lock, Ordering::SeqCst);
+        self.shared.since.store(now(), Ordering::SeqCst);
         self.say(lock, Word::Asked);
     }
 

@@ -1,7 +1,7 @@
 //! What can be seen of a claim, and asked of it: by futures, guards and whoever looks at the whole connection.
 
 use std::sync::{Arc, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::life::Phase;
@@ -15,13 +15,14 @@ use crate::token::FencingToken;
 impl Course {
     /// The end of the acquisition.
     pub(crate) fn poll_acquired(&self, context: &Context<'_>) -> Poll<Result<(), AcquireError>> {
+        let mut waker = own(context);
         let mut state = self.state();
         if let Some(refusal) = &state.life.refusal {
             return Poll::Ready(Err(refusal.clone()));
         }
         match state.life.won {
             Some(_) => Poll::Ready(Ok(())),
-            None => state.wait(context),
+            None => state.wait(&mut waker),
         }
     }
 
@@ -54,11 +55,12 @@ impl Course {
 
     /// Others come first. Pending too once the acquisition has ended.
     pub(crate) fn poll_waiting(&self, context: &Context<'_>) -> Poll<()> {
+        let mut waker = own(context);
         let mut state = self.state();
         match &state.life.phase {
             Phase::Lined => Poll::Ready(()),
             Phase::Pursuing(pursuit) if pursuit.waiting => Poll::Ready(()),
-            _ => state.wait(context),
+            _ => state.wait(&mut waker),
         }
     }
 
@@ -81,18 +83,20 @@ impl Course {
     /// The end of the hold, if it ended unasked. Loss is judged by the clock, at every poll.
     pub(crate) fn poll_lost(self: &Arc<Self>, context: &Context<'_>) -> Poll<Lost> {
         // First the waker, then the question: a loss between the two must wake it.
-        let waiting = self.state().wait(context);
+        let mut waker = own(context);
+        let waiting = self.state().wait(&mut waker);
         self.lost().map_or(waiting, Poll::Ready)
     }
 
     /// The next request to let go.
     pub(crate) fn poll_yield_requested(&self, context: &Context<'_>) -> Poll<YieldRequest> {
+        let mut waker = own(context);
         let mut state = self.state();
         let asked = match &mut state.life.phase {
             Phase::Held(hold) => hold.asked.take(),
             _ => None,
         };
-        asked.map_or_else(|| state.wait(context), Poll::Ready)
+        asked.map_or_else(|| state.wait(&mut waker), Poll::Ready)
     }
 
     pub(crate) fn lost(self: &Arc<Self>) -> Option<Lost> {
@@ -147,7 +151,8 @@ impl Course {
         round: u64,
         context: &Context<'_>,
     ) -> Poll<Result<Duration, RenewError>> {
-        let waiting = self.state().wait(context);
+        let mut waker = own(context);
+        let waiting = self.state().wait(&mut waker);
         if let Some(lost) = self.lost() {
             return Poll::Ready(Err(lost.into()));
         }
@@ -170,7 +175,8 @@ impl Course {
 
     /// A majority knows of the downgrade, or was asked in vain: the renewals go on telling it.
     pub(crate) fn poll_downgraded(self: &Arc<Self>, context: &Context<'_>) -> Poll<Result<(), Lost>> {
-        let waiting = self.state().wait(context);
+        let mut waker = own(context);
+        let waiting = self.state().wait(&mut waker);
         if let Some(lost) = self.lost() {
             return Poll::Ready(Err(lost));
         }
@@ -191,13 +197,14 @@ impl Course {
     }
 
     pub(crate) fn poll_left(&self, context: &Context<'_>) -> Poll<Result<ReleaseOutcome, StoreError>> {
+        let mut waker = own(context);
         let mut state = self.state();
         let verdict = match &state.life.phase {
             Phase::Leaving(farewell) => farewell.verdict.clone(),
             Phase::Done(verdict) => Some(verdict.clone().unwrap_or(Ok(ReleaseOutcome::NotHeld(state.life.lost)))),
             _ => None,
         };
-        verdict.map_or_else(|| state.wait(context), Poll::Ready)
+        verdict.map_or_else(|| state.wait(&mut waker), Poll::Ready)
     }
 
     /// The same, but trouble is the answer only once nobody waits any longer: the release is sent again meanwhile.
@@ -207,7 +214,10 @@ impl Course {
         context: &Context<'_>,
     ) -> Poll<Result<ReleaseOutcome, StoreError>> {
         match self.poll_left(context) {
-            Poll::Ready(Err(_)) if !is_over && self.is_leaving() => self.state().wait(context),
+            Poll::Ready(Err(_)) if !is_over && self.is_leaving() => {
+                let mut waker = own(context);
+                self.state().wait(&mut waker)
+            }
             answer => answer,
         }
     }
@@ -274,4 +284,9 @@ impl Course {
             Phase::Lined | Phase::Leaving(_) | Phase::Done(_) => None,
         }
     }
+}
+
+/// A waker of one's own, cloned while no mutex is held.
+fn own(context: &Context<'_>) -> Option<Waker> {
+    Some(context.waker().clone())
 }
