@@ -131,8 +131,7 @@ pub(crate) struct Up {
 
 impl Link {
     pub(crate) fn new(label: String, common: &Common) -> Self {
-        let trouble = Trouble::new(StoreErrorKind::Unreachable, "not connected yet");
-        let state = State { up: None, trouble, trust: Vec::new() };
+        let state = State { up: None, trouble: not_connected(), trust: Vec::new() };
         let ahead_us = AtomicI64::new(i64::MIN);
         let Common { keys, inbox, clock, waker, listeners, replicas, fleet } = common.clone();
         let listeners = listeners.unwrap_or_default();
@@ -439,6 +438,10 @@ impl Up {
         self.unsent.drain(..sent);
         result
     }
+}
+
+pub(crate) fn not_connected() -> Trouble {
+    Trouble::new(StoreErrorKind::Unreachable, "not connected yet")
 }
 
 /// What `trust.lua` says.

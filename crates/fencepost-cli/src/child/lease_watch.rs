@@ -63,6 +63,7 @@ impl Observer for LeaseWatch {
             }
             EventKind::Releasing => self.given_up(event.claim),
             EventKind::Waiting => self.send(Message::Waiting),
+            EventKind::WaitingForStore(error) => self.send(Message::WaitingForStore(error.clone())),
             EventKind::YieldRequested(request) => self.output.note(&format!("{}: {request}", event.name)),
             EventKind::Lost(reason) => {
                 let kill_at = self.kill_at(event.claim);

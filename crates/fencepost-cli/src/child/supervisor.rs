@@ -80,7 +80,14 @@ impl<'a> Supervisor<'a> {
     pub(crate) fn watch(mut self) -> End {
         loop {
             match self.inbox.recv_timeout(self.nap()) {
-                Ok(Message::Signal(Signal::SIGCHLD) | Message::Waiting | Message::Acquired(_)) | Err(_) => {}
+                Ok(
+                    Message::Signal(Signal::SIGCHLD)
+                    | Message::Connected(_)
+                    | Message::WaitingForStore(_)
+                    | Message::Waiting
+                    | Message::Acquired(_),
+                )
+                | Err(_) => {}
                 Ok(Message::Signal(signal)) => {
                     self.interrupted |=
                         matches!(signal, Signal::SIGHUP | Signal::SIGINT | Signal::SIGQUIT | Signal::SIGTERM);

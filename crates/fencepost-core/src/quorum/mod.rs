@@ -3,7 +3,8 @@
 //! Reading order: [`electorate`] says who has to agree, [`ballot`] counts votes; [`pursuit`] gets a lock, [`hold`] keeps it, [`farewell`] gives it up: three
 //! state machines that decide and do nothing themselves; [`course`] runs them, from the first request of a claim to its
 //! last; [`line`] lets one claim per lock and process contend; [`together`] begins several claims by one step; [`stays`]
-//! knows what each actor has; [`inquiry`] asks all nodes one question; [`circles`] looks for deadlocks.
+//! knows what each actor has; [`prospect`] says whether waiting can help; [`inquiry`] asks all nodes one question;
+//! [`circles`] looks for deadlocks.
 //!
 //! There is no async runtime and no task in here. Stores post answers and the clock rings alarms, on their own threads;
 //! each moves the machine of its claim one step. So renewals and releases go on while the user's runtime is blocked or
@@ -18,6 +19,7 @@ mod farewell;
 mod hold;
 mod inquiry;
 mod line;
+mod prospect;
 mod pursuit;
 mod stays;
 mod terms;

@@ -38,6 +38,8 @@ pub(super) struct Pursuit {
     /// A majority has refused: when time is up, that is no trouble of the store's.
     contended: bool,
     outage_since: Option<Moment>,
+    /// Why there is no majority, as it was told last.
+    told: Option<Box<StoreError>>,
     hinted: bool,
     /// Which place in line a node gave us, as the first one says that does.
     pub(super) ticket: Option<FencingToken>,
@@ -82,6 +84,7 @@ impl Pursuit {
             raises: 0,
             contended: false,
             outage_since: None,
+            told: None,
             hinted: false,
             ticket: None,
             waiting: false,

@@ -25,7 +25,7 @@ use std::time::Duration;
 pub use crate::actor::ActorId;
 pub use crate::behalf::{InLine, OnBehalf, Renewed, permit_name};
 pub use crate::clock::{Alarm, AlarmId, Clock, Moment};
-pub use crate::connect::{Members, Opening, connect, connect_async};
+pub use crate::connect::{Members, Opening, connect, connect_again, connect_async};
 pub use crate::error::{StoreError, StoreErrorKind};
 pub use crate::name::{LockName, Owner};
 pub use crate::state::{Holder, LockState, Waiter, YieldRequest};
