@@ -11,6 +11,7 @@ mod greeting;
 mod keys;
 mod link;
 mod listeners;
+mod pace;
 mod probe;
 mod reconfigure;
 mod redisson;

@@ -17,6 +17,7 @@ use crate::error;
 use crate::fleet::{Fleet, PROBATION_IS_OVER};
 use crate::keys::{Keys, Layout};
 use crate::listeners::Listeners;
+use crate::pace::{Pace, Trips};
 use crate::replicas::Replicas;
 use crate::scripts::{Dialect, Script, Trust};
 use crate::sentinel;
@@ -26,9 +27,9 @@ use crate::standing::{Says, Voice, Vouch};
 use crate::steps::{self, Meaning, Read};
 use crate::wire::{self, Value};
 
-/// The most bytes that wait for a slow server, and the most answers.
+/// The most bytes that wait for a slow server, and the most answers. Steps beyond that wait for their turn.
 const UNSENT_MAX: usize = 8 << 20;
-const WAITING_MAX: usize = 100_000;
+const WAITING_MAX: usize = 16_384;
 
 /// So many bytes are not kept back for the driver's next write: the server may begin with them.
 const FLUSH_AT: usize = 4096;
@@ -91,6 +92,7 @@ pub(crate) struct Link {
     ahead_us: AtomicI64,
     /// Where it votes, as one of several. `None`: it is alone, or found by others.
     pub(crate) voice: Option<Voice>,
+    pub(crate) pace: Pace,
     state: Mutex<State>,
 }
 
@@ -125,6 +127,11 @@ pub(crate) struct Up {
     pub(crate) since: Moment,
     /// When the server last said something, or was first asked after a silence.
     pub(crate) heard_at: Moment,
+    trips: Trips,
+    /// Steps that wait for their turn because too much is under way, in order.
+    pub(crate) held_back: VecDeque<(Step, Reply, Again)>,
+    /// Somebody is writing what was held back: whatever comes meanwhile goes behind it.
+    catching_up: bool,
     /// What it listens to beside its inbox.
     pub(crate) channels: Channels,
 }
@@ -136,7 +143,20 @@ impl Link {
         let Common { keys, inbox, clock, waker, listeners, replicas, fleet } = common.clone();
         let listeners = listeners.unwrap_or_default();
         let (voice, state) = (None, Mutex::new(state));
-        Self { label, keys, inbox, clock, waker, listeners, replicas, fleet, ahead_us, voice, state }
+        Self {
+            label,
+            keys,
+            inbox,
+            clock,
+            waker,
+            listeners,
+            replicas,
+            fleet,
+            ahead_us,
+            voice,
+            pace: Pace::down(),
+            state,
+        }
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
@@ -194,11 +214,43 @@ impl Link {
         });
     }
 
-    /// Sends a step about one lock.
+    /// Sends a step about one lock, or keeps it until fewer are under way.
     pub(crate) fn step(self: &Arc<Self>, step: Step, reply: Reply, again: Again) {
         if let Some(trouble) = steps::refused(&self.keys, &step) {
             return reply.answer(Err(trouble));
         }
+        {
+            let mut state = self.state();
+            if let Some(up) = state.up.as_mut().filter(|up| up.is_full() || up.catching_up || !up.held_back.is_empty())
+            {
+                up.held_back.push_back((step, reply, again));
+                return self.pace.owes(up.owed());
+            }
+        }
+        self.write_step(step, reply, again);
+    }
+
+    /// Writes steps that were held back, as many as there is room for.
+    pub(crate) fn catch_up(self: &Arc<Self>) {
+        loop {
+            let (step, reply, again) = {
+                let mut state = self.state();
+                let Some(up) = state.up.as_mut() else { return };
+                if up.is_full() {
+                    return;
+                }
+                let Some(next) = up.held_back.pop_front() else {
+                    up.catching_up = false;
+                    return;
+                };
+                up.catching_up = true;
+                next
+            };
+            self.write_step(step, reply, again);
+        }
+    }
+
+    fn write_step(self: &Arc<Self>, step: Step, reply: Reply, again: Again) {
         let clock = self.server_clock().unwrap_or_else(|| FencingToken::at(self.clock.wall()));
         let (call, meaning) = steps::call(&self.keys, &self.inbox, clock, &step);
         let replicas = self.replicas.filter(|_| Replicas::concern(&step));
@@ -266,26 +318,25 @@ impl Link {
         write: impl FnOnce(&Up, &mut Vec<u8>),
     ) {
         let mut state = self.state();
-        let trouble = match &state.up {
-            None => Some(state.trouble.clone()),
-            Some(up) if up.unsent.len() > UNSENT_MAX || up.waiting.len() > WAITING_MAX => {
-                Some(Trouble::new(StoreErrorKind::TooSlow, "too many requests wait for this server"))
-            }
-            Some(_) => None,
-        };
-        if let Some(trouble) = trouble {
+        let Some(up) = state.up.as_mut() else {
+            let trouble = state.trouble.clone();
             drop(state);
             return waiting.into_iter().flatten().for_each(|waiting| self.complete(waiting, Err(trouble.clone())));
-        }
-        let up = state.up.as_mut().expect("BUG: just looked at");
+        };
         let idle = up.waiting.is_empty() && up.unsent.is_empty();
         let mut unsent = std::mem::take(&mut up.unsent);
         write(up, &mut unsent);
         up.unsent = unsent;
         up.waiting.extend(waiting.into_iter().flatten());
-        if idle {
-            up.heard_at = self.clock.now();
+        if idle || up.trips.is_idle() {
+            let now = self.clock.now();
+            up.trips.written(up.waiting.len(), now);
+            if idle {
+                up.heard_at = now;
+                self.pace.heard(now);
+            }
         }
+        self.pace.owes(up.owed());
         if idle || up.unsent.len() >= FLUSH_AT {
             // A failure shows on the driver's side too, which then takes the link down.
             let _ = up.flush();
@@ -406,6 +457,25 @@ impl Link {
 }
 
 impl Up {
+    /// The answer to the oldest request has come: who waits for it.
+    pub(crate) fn answered(&mut self, now: Moment, pace: &Pace) -> Option<Waiting> {
+        self.heard_at = now;
+        self.trips.answered(now, pace);
+        let waiting = self.waiting.pop_front();
+        pace.heard(now);
+        pace.owes(self.owed());
+        waiting
+    }
+
+    /// As much is under way as may be.
+    fn is_full(&self) -> bool {
+        self.unsent.len() > UNSENT_MAX || self.waiting.len() > WAITING_MAX
+    }
+
+    fn owed(&self) -> usize {
+        self.waiting.len() + self.held_back.len()
+    }
+
     pub(crate) fn new(socket: Socket, hashes: Vec<(Script, String)>, dialect: Dialect, now: Moment) -> Self {
         Self {
             socket: Arc::new(socket),
@@ -416,6 +486,9 @@ impl Up {
             asked_driver: false,
             since: now,
             heard_at: now,
+            trips: Trips::default(),
+            held_back: VecDeque::new(),
+            catching_up: false,
             channels: Channels::default(),
         }
     }

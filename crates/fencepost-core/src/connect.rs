@@ -99,7 +99,8 @@ pub fn connect_again<M: Into<Members> + 'static>(
 /// - ttl: 30 s
 /// - wait: none, a library waits only as long as told
 /// - wait for the store: none, a store that is away fails the connection at once
-/// - answer within: for one server the smaller of 5 s and half the ttl; in a quorum the smaller of 50 ms and 5 % of it
+/// - answer within: for one server the smaller of 5 s and half the ttl; in a quorum the smaller of 50 ms and 5 % of it,
+///   and longer while a server is seen to work on a queue
 #[must_use = "await it to connect"]
 pub struct Connect {
     open: Opener,
@@ -164,7 +165,8 @@ impl Connect {
         self
     }
 
-    /// Deadline of one request to one node. Default: see [`Connect`].
+    /// Deadline of one request to one node, a hard limit: without it a server that works on a queue is given more time.
+    /// Default: see [`Connect`].
     pub fn answer_within(mut self, limit: Duration) -> Self {
         self.answer_within = Some(limit);
         self
