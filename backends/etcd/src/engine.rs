@@ -10,6 +10,7 @@ use fencepost_core::store::{
     Answer, Claim, Clock, Deed, Event, LockName, Moment, Owner, Reply, Step, StoreErrorKind, Then, Trouble,
 };
 use tokio::sync::Notify;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::client::Client;
@@ -24,6 +25,8 @@ use crate::watches::{Call, Watches};
 const FREE_WITHIN: Duration = Duration::from_secs(5);
 /// A step that is out of time is answered so much before its deadline, or a tenth of what it had.
 const EARLY_MAX: Duration = Duration::from_millis(100);
+/// How long an end of a lease is tried that nobody waits for.
+const REVOKE_WITHIN: Duration = Duration::from_secs(5);
 /// A waiter's look is tried for so long; then it asks by itself.
 const LOOK_WITHIN: Duration = Duration::from_secs(1);
 /// The most steps that wait for one cluster.
@@ -67,6 +70,8 @@ pub(crate) struct Engine {
     pub(crate) watches: Watches,
     pub(crate) clock: Clock,
     pub(crate) done: Notify,
+    /// Leases that are being ended.
+    ending: Mutex<JoinSet<()>>,
     mine: Mutex<HashMap<Owner, Mine>>,
     listeners: Mutex<HashMap<Owner, (Arc<Claim>, Reply)>>,
     lanes: Mutex<HashMap<Lane, VecDeque<Work>>>,
@@ -84,6 +89,7 @@ impl Engine {
             watches,
             clock,
             done: Notify::new(),
+            ending: Mutex::default(),
             mine: Mutex::default(),
             listeners: Mutex::default(),
             lanes: Mutex::default(),
@@ -155,6 +161,24 @@ impl Engine {
     /// Nothing is left to do.
     pub(crate) fn is_idle(&self) -> bool {
         self.waiting.load(Ordering::SeqCst) == 0
+    }
+
+    /// Ends a lease in the background. On the store's runtime only.
+    pub(crate) fn end_lease(&self, id: i64) {
+        let client = self.client.clone();
+        let mut ending = lock(&self.ending);
+        while ending.try_join_next().is_some() {}
+        ending.spawn(async move {
+            // If that fails, it ends by itself.
+            let _ = client.revoke(id, Instant::now() + REVOKE_WITHIN).await;
+        });
+    }
+
+    /// Ends every lease that nothing is under, and waits until the cluster has heard of it.
+    pub(crate) async fn end_leases(&self) {
+        self.leases.take_all_idle().into_iter().for_each(|id| self.end_lease(id));
+        let ending = std::mem::take(&mut *lock(&self.ending));
+        ending.join_all().await;
     }
 
     /// A watch has told: whoever it was for looks again. On the store's runtime only.

@@ -92,6 +92,12 @@ impl Leases {
         room
     }
 
+    /// All that nobody has put anything under, for whoever ends them.
+    pub(crate) fn take_all_idle(&self) -> Vec<i64> {
+        let all = std::mem::take(&mut *self.idle());
+        all.into_values().flatten().map(|(id, _)| id).collect()
+    }
+
     /// The lease of what this connection remembers.
     pub(crate) async fn memory(&self, client: &Client, limit: Instant) -> Result<i64, Failure> {
         let mut memory = self.memory.lock().await;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use fencepost_core::Connect;
 use fencepost_core::store::{
-    self, Abilities, Claim, Clock, FencingToken, Listening, Moment, Owner, Reply, Step, Store, StoreError,
+    self, Abilities, Claim, Clock, Closing, FencingToken, Listening, Moment, Owner, Reply, Step, Store, StoreError,
     StoreErrorKind,
 };
 use tokio::runtime::{Builder, Handle};
@@ -104,6 +104,7 @@ fn run(
         while !(closed.load(Ordering::SeqCst) && engine.is_idle()) {
             engine.done.notified().await;
         }
+        engine.end_leases().await;
     });
 }
 
@@ -141,6 +142,14 @@ impl Store for Etcd {
 
     fn clock(&self) -> Option<FencingToken> {
         None
+    }
+
+    fn close(&self, closing: Closing) {
+        let engine = self.engine.clone();
+        self.runtime.spawn(async move {
+            engine.end_leases().await;
+            drop(closing);
+        });
     }
 }
 

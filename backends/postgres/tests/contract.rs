@@ -12,6 +12,7 @@ mod behind_a_transaction_pooler {
 
     use fencepost_core::Connect;
     use fencepost_testkit::contract::Subject;
+    use fencepost_testkit::contract::edges::Reachable;
     use fencepost_testkit::pgbouncer::PgBouncer;
     use fencepost_testkit::server::Server;
     use fencepost_testkit::shared::Shared;
@@ -37,7 +38,17 @@ mod behind_a_transaction_pooler {
 
     impl Subject for Behind {
         fn connect(&self) -> Connect {
-            self.place.connect_with(&self.pooler.address(), "")
+            Self::reach(&self.address())
+        }
+    }
+
+    impl Reachable for Behind {
+        fn address(&self) -> String {
+            self.place.url_at(&self.pooler.address())
+        }
+
+        fn reach(address: &str) -> Connect {
+            Place::connect_url(address)
         }
     }
 

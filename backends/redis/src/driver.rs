@@ -19,7 +19,7 @@ use crate::sets;
 use crate::settled::Settled;
 use crate::socket::{self, Place, Socket};
 use crate::standing::{Standing, Voice};
-use crate::url::{Address, Config, Deployment, Node};
+use crate::url::{Address, Config, Deployment, Node, Trusting};
 use crate::wire::{self, Value};
 
 /// Connecting and greeting may take so long, each.
@@ -104,7 +104,7 @@ pub(crate) fn start(config: &Config, clock: &Clock) -> io::Result<Started> {
         probation: probation(config),
         quorum: config.quorum,
         judges: config.quorum || config.waits_after_failover,
-        trust_all: config.trust_all,
+        trusting: config.trusting,
         greeted: false,
         search: Search::new(now),
         fleet: fleet.clone(),
@@ -136,7 +136,7 @@ struct Driver {
     quorum: bool,
     /// A server that may have forgotten something grants nothing for a while.
     judges: bool,
-    trust_all: bool,
+    trusting: Trusting,
     /// All nodes were heard or given up once: from here on a node without a marker has forgotten.
     greeted: bool,
     /// Who is looked for, where the URL does not name every server.

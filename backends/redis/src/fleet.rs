@@ -460,6 +460,10 @@ impl Store for FleetNode {
         clocks.sort_unstable();
         clocks.get(clocks.len() / 2).copied()
     }
+
+    fn is_live(&self) -> Option<bool> {
+        Some(self.fleet.links().iter().any(|link| link.is_live()))
+    }
 }
 
 impl fmt::Debug for FleetNode {

@@ -107,10 +107,11 @@ impl Server {
         if !clustered && said(hello, "mode").is_some_and(|mode| mode == "cluster") {
             return misconfigured("it is a node of a cluster: such a URL is redis+cluster://HOST:PORT".into());
         }
-        let policy = field("maxmemory_policy");
-        if !policy.is_empty() && policy != "noeviction" {
+        let (limit, policy) = (field("maxmemory"), field("maxmemory_policy"));
+        if evicts(limit, policy) == Some(true) {
             return misconfigured(format!(
-                "its maxmemory-policy is {policy}, which throws held locks away: set noeviction"
+                "its maxmemory is {limit} bytes and its maxmemory-policy {policy}, which evicts held locks when memory is \
+                 short: set noeviction, or maxmemory 0"
             ));
         }
         let always =
@@ -144,6 +145,15 @@ impl Server {
             (Some(sets), _) | (None, Some(sets)) if !names(sets) => Says::Others,
             _ => Says::Nothing,
         }
+    }
+}
+
+/// Whether a server with these settings, as INFO has them, can evict a lock. `None`: it does not tell.
+pub(crate) fn evicts(limit: &str, policy: &str) -> Option<bool> {
+    match (limit.parse::<u64>().ok(), policy) {
+        (Some(0), _) | (_, "noeviction") => Some(false),
+        (None, _) | (_, "") => None,
+        (Some(_), _) => Some(true),
     }
 }
 
@@ -193,4 +203,20 @@ pub(crate) fn equipped(dialect: Dialect, replies: &[Value]) -> Result<(Hashes, O
         other => Ok((*script, other.text().unwrap_or_default())),
     });
     Ok((hashes.collect::<Result<_, _>>()?, replies.get(dialect.scripts().len())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_limit_with_a_policy_that_evicts_can_evict() {
+        assert_eq!(evicts("0", "allkeys-lru"), Some(false));
+        assert_eq!(evicts("104857600", "noeviction"), Some(false));
+        assert_eq!(evicts("104857600", "volatile-ttl"), Some(true));
+        assert_eq!(evicts("", "noeviction"), Some(false));
+        for (limit, policy) in [("", ""), ("", "allkeys-lru"), ("104857600", "")] {
+            assert_eq!(evicts(limit, policy), None, "{limit:?} and {policy:?}");
+        }
+    }
 }

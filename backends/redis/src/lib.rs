@@ -8,6 +8,7 @@ mod driver;
 mod error;
 mod fleet;
 mod greeting;
+mod init;
 mod keys;
 mod link;
 mod listeners;
@@ -36,6 +37,7 @@ mod url;
 mod wire;
 
 pub use doctor::examine;
+pub use init::init;
 pub use reconfigure::{MemberState, Orders, Progress, Reconfiguration, reconfigure};
 pub use store::RedisNode;
 
@@ -89,30 +91,6 @@ pub fn connect(scheme: &str, rest: &str) -> Connect {
 pub async fn nodes(scheme: &str, rest: &str, clock: Clock) -> Result<Vec<Arc<dyn Store>>, StoreError> {
     let wrong = |invalid: Invalid| StoreError::new(StoreErrorKind::Misconfigured, "connect", invalid.to_string());
     open_any(Config::parse(scheme, rest).map_err(wrong)?, clock).await
-}
-
-/// Marks all nodes of a new cluster as trusted, so that they vote at once.
-///
-/// Only for a cluster that holds no locks: a node that forgot a lock and is trusted all the same may grant it twice.
-///
-/// # Errors
-/// If the URL is not one of Redis, or a node cannot be reached: all of them must be marked.
-pub async fn init(scheme: &str, rest: &str) -> Result<(), StoreError> {
-    let wrong = |message: String| StoreError::new(StoreErrorKind::Misconfigured, "init", message);
-    let mut config = Config::parse(scheme, rest).map_err(|invalid| wrong(invalid.to_string()))?;
-    config.trust_all = true;
-    let clock = Clock::system().map_err(|error| wrong(error.to_string()))?;
-    let Started { links, fleet, handle } = started(&config, &clock)?;
-    poll_fn(|context| handle.settled.poll_all(context.waker()).map_or(Poll::Pending, Poll::Ready)).await;
-    let links = fleet.as_ref().map_or(links, |fleet| fleet.links());
-    let trouble = links.iter().find_map(|link| {
-        let state = link.state();
-        state.up.is_none().then(|| (link.label.clone(), state.trouble.clone()))
-    });
-    match trouble {
-        Some((label, trouble)) => Err(StoreError::new(trouble.kind, "init", format!("{label}: {}", trouble.message))),
-        None => Ok(()),
-    }
 }
 
 async fn open_any(config: Config, clock: Clock) -> Result<Vec<Arc<dyn Store>>, StoreError> {

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, UNIX_EPOCH};
 
-use fencepost_core::store::{Clock, Event, FencingToken, Moment, Owner, Reply, Step, StoreErrorKind, Trouble};
+use fencepost_core::store::{Clock, Event, FencingToken, Moment, Owed, Owner, Reply, Step, StoreErrorKind, Trouble};
 
 use crate::channels::{Channels, Subscription};
 use crate::error;
@@ -31,8 +31,14 @@ use crate::wire::{self, Value};
 const UNSENT_MAX: usize = 8 << 20;
 const WAITING_MAX: usize = 16_384;
 
+/// How long the driver may take to read what has come.
+const UNREAD_GRACE: Duration = Duration::from_millis(50);
+
 /// So many bytes are not kept back for the driver's next write: the server may begin with them.
 const FLUSH_AT: usize = 4096;
+
+/// A server that owes an answer and has said nothing for so long counts as silent.
+const LIVE_FOR: Duration = Duration::from_secs(1);
 
 /// How often clocks are compared when a link comes up.
 const CLOCK_SAMPLES: u32 = 5;
@@ -311,6 +317,26 @@ impl Link {
         self.state().up.is_some()
     }
 
+    /// What is known of the answer to a step of this moment.
+    pub(crate) fn owed(&self, submitted: Moment) -> Owed {
+        let Some(silent_at) = self.pace.silent_at(submitted) else { return Owed::Unknown };
+        if self.pace.is_busy() {
+            let now = self.clock.now();
+            // Answers may be here for which the driver had no time yet: then this process is late, and not the server.
+            if silent_at <= now && self.state().up.as_ref().is_some_and(|up| up.socket.has_unread()) {
+                return Owed::Until(now.plus(UNREAD_GRACE));
+            }
+        }
+        Owed::Until(silent_at)
+    }
+
+    /// Whether an answer can be expected soon: nothing is owed on it, or the server has said something lately.
+    pub(crate) fn is_live(&self) -> bool {
+        let now = self.clock.now();
+        let state = self.state();
+        state.up.as_ref().is_some_and(|up| up.waiting.is_empty() || now.since(up.heard_at) < LIVE_FOR)
+    }
+
     /// Writes commands and puts down who waits for their replies, in one go: nothing comes between them.
     pub(crate) fn send<const N: usize>(
         self: &Arc<Self>,
@@ -413,7 +439,8 @@ impl Link {
 
     /// What `trust.lua` says. The others are judged by it, too.
     pub(crate) fn judged(&self, value: &Value) -> Result<(), Trouble> {
-        let verdict = trusted(value, &self.keys.marker);
+        let is_used = self.voice.as_ref().is_some_and(|voice| voice.standing.somebody_votes());
+        let verdict = trusted(value, &self.keys.marker, is_used);
         let says = match &verdict {
             Ok(()) => Some(Says::Ours),
             Err(Trouble { kind: StoreErrorKind::Quarantined { .. }, .. }) => Some(Says::Nothing),
@@ -517,8 +544,8 @@ pub(crate) fn not_connected() -> Trouble {
     Trouble::new(StoreErrorKind::Unreachable, "not connected yet")
 }
 
-/// What `trust.lua` says.
-fn trusted(value: &Value, marker: &str) -> Result<(), Trouble> {
+/// What `trust.lua` says. `is_used`: another node votes in this set, so it is no new one.
+fn trusted(value: &Value, marker: &str, is_used: bool) -> Result<(), Trouble> {
     let parts = match value {
         Value::Error(text) => return Err(error::trouble(text)),
         other => other.array().unwrap_or_default(),
@@ -535,12 +562,15 @@ fn trusted(value: &Value, marker: &str) -> Result<(), Trouble> {
                 );
                 return Err(Trouble::new(StoreErrorKind::Quarantined { left }, message));
             }
-            let message = match left.is_zero() {
-                false => {
-                    "it may have lost its memory: it votes again when every lease it may have forgotten is over; for a new \
-                     cluster, `fencepost init` trusts it at once"
+            let message = match (left.is_zero(), is_used) {
+                (false, true) => {
+                    "it may have lost its memory: it votes again when every lease it may have forgotten is over"
                 }
-                true => {
+                (false, false) => {
+                    "it may have lost its memory: it votes again when every lease it may have forgotten is over; only if \
+                     the cluster is new and no lock was ever held, `fencepost init` trusts it at once"
+                }
+                (true, _) => {
                     "it lost its memory, and is let in again once a majority of its servers is heard and none of them \
                      belongs to another cluster; look at what the others say"
                 }

@@ -11,7 +11,9 @@ use fencepost_core::store::Moment;
 const LIVE: Duration = Duration::from_secs(1);
 /// What each request in the queue adds to the time of an answer, beside what was measured: a burst comes before any of
 /// its round trips is known.
-const PER_REQUEST: Duration = Duration::from_millis(1);
+const PER_REQUEST: Duration = Duration::from_millis(4);
+/// A link that owes this many answers is busy.
+const BUSY: usize = 16;
 /// Of a link that is down.
 const DOWN: u64 = u64::MAX;
 
@@ -49,6 +51,10 @@ impl Pace {
 
     pub(crate) fn owes(&self, answers: usize) {
         self.owed.store(answers, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_busy(&self) -> bool {
+        self.owed.load(Ordering::Relaxed) >= BUSY
     }
 
     fn took(&self, trip: Duration) {
@@ -135,8 +141,8 @@ mod tests {
         let pace = Pace::down();
         pace.is_up(at(0));
         pace.heard(at(100));
-        pace.owes(300);
-        assert_eq!(pace.silent_at(at(100)), Some(at(400)), "a millisecond each");
+        pace.owes(75);
+        assert_eq!(pace.silent_at(at(100)), Some(at(400)), "four milliseconds each");
         pace.heard(at(350));
         assert_eq!(pace.silent_at(at(100)), Some(at(650)), "it is at work");
         pace.owes(5_000);
@@ -154,7 +160,7 @@ mod tests {
         assert!(!trips.is_idle());
         trips.answered(at(10), &pace);
         trips.answered(at(20), &pace);
-        assert_eq!(pace.silent_at(at(0)), Some(at(1)), "nothing is measured yet");
+        assert_eq!(pace.silent_at(at(0)), Some(at(4)), "nothing is measured yet");
         trips.answered(at(40), &pace);
         assert!(trips.is_idle());
         assert_eq!(pace.silent_at(at(0)), Some(at(120)), "40 ms, and four times the half of it");

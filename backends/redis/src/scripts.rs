@@ -52,6 +52,7 @@ const REDISSON: [Script; 6] = [
 
 pub(crate) const TRUST: &str = concat!(include_str!("../lua/sets.lua"), include_str!("../lua/trust.lua"));
 pub(crate) const VOTE: &str = concat!(include_str!("../lua/sets.lua"), include_str!("../lua/vote.lua"));
+pub(crate) const HELD: &str = include_str!("../lua/held.lua");
 pub(crate) const RAISE: &str = include_str!("../lua/raise.lua");
 const PRELUDE: &str = include_str!("../lua/prelude.lua");
 const REDISSON_PRELUDE: &str = include_str!("../lua/redisson_prelude.lua");

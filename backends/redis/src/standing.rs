@@ -76,6 +76,12 @@ impl Standing {
         Self { sets: sets::or_one(servers, sets), known, heard, fresh }
     }
 
+    /// Some server votes in our set: it was used before.
+    pub(crate) fn somebody_votes(&self) -> bool {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.contains(&Known::Said(Says::Ours))
+    }
+
     pub(crate) fn vouch(&self, now: Moment) -> Vouch {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let speaks_against = |known: &Known| matches!(known, Known::NotYet | Known::Said(Says::Others));

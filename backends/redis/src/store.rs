@@ -67,7 +67,11 @@ impl Store for RedisNode {
     }
 
     fn owed(&self, submitted: Moment) -> Owed {
-        self.link.pace.silent_at(submitted).map_or(Owed::Unknown, Owed::Until)
+        self.link.owed(submitted)
+    }
+
+    fn is_live(&self) -> Option<bool> {
+        Some(self.link.is_live())
     }
 }
 
@@ -170,6 +174,11 @@ impl Kind {
     }
 }
 
+/// All keys that may be locks whose names start so.
+pub(crate) fn keys_of_locks(link: &Link, prefix: &str) -> String {
+    Kind::Lock.pattern(link, prefix)
+}
+
 /// Takes away the meaning that characters have in a pattern.
 fn escaped(text: &str) -> String {
     text.chars().flat_map(|c| if "*?[]\\".contains(c) { vec!['\\', c] } else { vec![c] }).collect()
@@ -201,7 +210,8 @@ fn scan(link: &Arc<Link>, mut listing: Listing, kind: Kind, cursor: String) {
     });
 }
 
-fn page(outcome: Result<Value, Trouble>) -> Result<(String, Vec<String>), Trouble> {
+/// A reply to SCAN: the next cursor, and the keys.
+pub(crate) fn page(outcome: Result<Value, Trouble>) -> Result<(String, Vec<String>), Trouble> {
     let value = outcome?;
     if let Value::Error(text) = &value {
         return Err(error::trouble(text));

@@ -121,8 +121,18 @@ pub(crate) struct Config {
     pub(crate) max_ttl: Duration,
     /// How long one answer of one server may take, if the URL says so.
     pub(crate) answer_within: Option<Duration>,
+    pub(crate) trusting: Trusting,
+}
+
+/// What decides whether a node may vote.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Trusting {
+    /// Its marker.
+    Judged,
+    /// Nothing: it is looked at, and left as it is.
+    NotAsked,
     /// An operator vouches for every node: `fencepost init`.
-    pub(crate) trust_all: bool,
+    Everybody,
 }
 
 /// The most nodes that vote.
@@ -264,7 +274,7 @@ impl Config {
             quorum,
             max_ttl: settings.max_ttl,
             answer_within: settings.answer_within,
-            trust_all: false,
+            trusting: Trusting::Judged,
         })
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use fencepost_core::{Blocking, Connect, Locks, StoreError, StoreErrorKind};
 use fencepost_testkit::cluster::Cluster;
 use fencepost_testkit::contract::Subject;
+use fencepost_testkit::contract::edges::Reachable;
 use fencepost_testkit::redis::Redis;
 use fencepost_testkit::server::Server;
 use fencepost_testkit::wait::until;
@@ -46,10 +47,21 @@ impl Place {
 }
 
 impl Subject for Place {
-    /// Answers may take longer than by default, for a machine that is busy with other tests.
     fn connect(&self) -> Connect {
-        let connect = fencepost_redis::connect(self.scheme, &self.rest);
-        if self.servers.len() > 1 { connect.answer_within(Duration::from_secs(1)) } else { connect }
+        Self::reach(&self.address())
+    }
+}
+
+impl Reachable for Place {
+    fn address(&self) -> String {
+        format!("{} {}", self.scheme, self.rest)
+    }
+
+    /// Answers may take longer than by default, for a machine that is busy with other tests.
+    fn reach(address: &str) -> Connect {
+        let (scheme, rest) = address.split_once(' ').expect("a scheme and the rest");
+        let connect = fencepost_redis::connect(scheme, rest);
+        if scheme == "redlock" { connect.answer_within(Duration::from_secs(1)) } else { connect }
     }
 }
 

@@ -21,13 +21,13 @@ impl Subject for Behind {
 }
 
 mod one_server {
-    fencepost_testkit::contract!(super::Behind(super::Place::one()));
+    fencepost_testkit::contract!(super::Behind(super::Place::one()), within one process);
 }
 
 mod redlock_of_three {
-    fencepost_testkit::contract!(super::Behind(super::Place::quorum(3)));
+    fencepost_testkit::contract!(super::Behind(super::Place::quorum(3)), within one process);
 }
 
 mod redlock_of_five {
-    fencepost_testkit::contract!(super::Behind(super::Place::quorum(5)));
+    fencepost_testkit::contract!(super::Behind(super::Place::quorum(5)), within one process);
 }

@@ -66,6 +66,52 @@ fn a_server_that_evicts_is_refused() {
     }
 }
 
+/// What it would do without a limit, it cannot do: several managed services come like that.
+#[test]
+fn a_server_that_has_no_limit_of_memory_is_used_whatever_its_policy() {
+    for policy in ["allkeys-lru", "volatile-lru"] {
+        let server = Redis::new().with(&format!("--maxmemory-policy {policy} --maxmemory 0")).start();
+        let rest = format!("//{}", server.address());
+        let locks = fencepost_redis::connect("redis", &rest).block().expect("it evicts nothing");
+        drop(locks.lock("x").acquire().block().expect("free"));
+        server.ask(&["FLUSHALL"]);
+        fencepost_redis::init("redlock", &rest).block().expect("it evicts nothing");
+    }
+}
+
+/// Who may not read the configuration is told by INFO; who may read neither goes on with one server.
+#[test]
+fn a_server_that_does_not_let_us_read_its_configuration_is_used() {
+    for (name, rules) in [("no-config", ["-config"].as_slice()), ("no-word", &["-config", "-info"])] {
+        let server = Redis::new().with("--maxmemory 0 --maxmemory-policy allkeys-lru").start();
+        let rules = [["+@all", "~*", "&*"].as_slice(), rules].concat();
+        let locks = fencepost_redis::connect("redis", &user(&server, name, &rules)).block().expect("it goes on");
+        drop(locks.lock("x").acquire().block().expect("free"));
+    }
+}
+
+/// It is asked anew with every link.
+#[test]
+fn a_server_that_was_told_to_evict_is_refused_once_a_link_is_made_again() {
+    let server = Redis::new().start();
+    let locks =
+        fencepost_redis::connect("redis", &format!("//{}", server.address())).block().expect("it evicts nothing");
+    drop(locks.lock("x").acquire().block().expect("free"));
+    for (option, value) in [("maxmemory", "100mb"), ("maxmemory-policy", "volatile-ttl")] {
+        assert_eq!(server.ask(&["CONFIG", "SET", option, value]), "+OK");
+    }
+    assert!(locks.lock("x").acquire().block().is_ok(), "the link is the old one");
+    server.ask(&["CLIENT", "KILL", "TYPE", "pubsub"]);
+    server.ask(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
+    let mut refused = None;
+    until("the link was made again", || {
+        let outcome = locks.lock("y").acquire().block();
+        refused = outcome.err().map(|error| error.to_string()).filter(|error| error.contains("noeviction"));
+        refused.is_some()
+    });
+    assert!(refused.is_some_and(|error| error.contains("volatile-ttl")));
+}
+
 /// The control: what such a server does to a lock that is held.
 #[test]
 fn a_server_that_evicts_throws_held_locks_away() {
@@ -238,12 +284,16 @@ fn user(server: &Server<Redis>, name: &str, rules: &[&str]) -> String {
 #[test]
 fn a_minority_that_is_refused_does_not_stop_the_others() {
     let place = Place::quorum(3);
-    assert_eq!(place.servers[0].ask(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]), "+OK");
+    let evict = |server: &Server<Redis>| {
+        assert_eq!(server.ask(&["CONFIG", "SET", "maxmemory", "100mb"]), "+OK");
+        assert_eq!(server.ask(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]), "+OK");
+    };
+    evict(&place.servers[0]);
     let locks = place.locks("first");
     let guard = locks.lock("x").acquire().block().expect("two of three");
     assert!(value(&place.servers[0], "x").is_none(), "it has no vote");
     drop(guard);
-    place.servers[1].ask(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
+    evict(&place.servers[1]);
     let error = match place.connect().block() {
         Err(error) => AcquireError::Store(error),
         Ok(locks) => locks.lock("x").acquire().block().expect_err("one of three"),

@@ -235,6 +235,23 @@ fn a_server_that_evicts() {
 }
 
 #[test]
+fn a_server_that_has_no_limit_evicts_nothing() {
+    let server = good().with("--maxmemory-policy allkeys-lru --maxmemory 0").start();
+    assert_eq!(bad(&examined("redis", &format!("//{}", server.address()))), Vec::<String>::new());
+}
+
+/// It is used all the same: then the report says what nobody has looked at.
+#[test]
+fn a_server_that_does_not_tell_whether_it_evicts() {
+    let server = good().with("--maxmemory-policy allkeys-lru --maxmemory 100mb").start();
+    let user = ["ACL", "SETUSER", "ops", "on", ">secret", "~*", "&*", "+@all", "-info", "-config"];
+    assert_eq!(server.ask(&user), "+OK");
+    let report = examined("redis", &format!("//ops:secret@{}", server.address()));
+    assert_eq!(bad(&report), ["warning rights"], "{report:#?}");
+    assert!(finding(&report, "rights").evidence.contains("evict"), "{report:#?}");
+}
+
+#[test]
 fn a_server_with_little_memory_left() {
     let server = good().start();
     // So much that our own connections weigh nothing.

@@ -14,6 +14,7 @@ use fencepost_core::{Blocking as _, Connect};
 use fencepost_server::auth::{ApiKey, key_entry};
 use fencepost_server::{Settings, TlsFiles};
 use fencepost_testkit::contract::Subject;
+use fencepost_testkit::contract::edges::Reachable;
 
 /// A service that proves who it is, and asks who others are.
 struct Guarded {
@@ -40,16 +41,30 @@ impl Guarded {
     }
 
     fn reached(&self, host: &str, ca: &str) -> Connect {
+        Self::reach(&self.address_at(host, ca))
+    }
+
+    fn address_at(&self, host: &str, ca: &str) -> String {
         let port = self.replica.address.rsplit(':').next().expect("a port");
         let key = self.folder.path().join("key");
         let settings = format!("ca_file={ca}&api_key_file={}", key.display());
-        fencepost_service::connect("fencepost+https", &format!("//{host}:{port}?{settings}"))
+        format!("//{host}:{port}?{settings}")
     }
 }
 
 impl Subject for Guarded {
     fn connect(&self) -> Connect {
-        self.reached("localhost", &self.authority.file("ca.pem"))
+        Self::reach(&self.address())
+    }
+}
+
+impl Reachable for Guarded {
+    fn address(&self) -> String {
+        self.address_at("localhost", &self.authority.file("ca.pem"))
+    }
+
+    fn reach(address: &str) -> Connect {
+        fencepost_service::connect("fencepost+https", address)
     }
 }
 

@@ -2,18 +2,20 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use fencepost_core::store::table::REMEMBER;
 use fencepost_core::store::{Clock, FencingToken, StoreErrorKind};
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, named_params};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, named_params};
 
 use crate::error::Failure;
 use crate::gate::Pass;
 use crate::path;
+use crate::presence::Presence;
 use crate::shelf::nanos;
 
 /// "Fpst": tells our files from those of other programs.
@@ -24,6 +26,8 @@ const CHANGES: [&str; 3] =
     [include_str!("sql/to_version_2.sql"), include_str!("sql/to_version_3.sql"), include_str!("sql/to_version_4.sql")];
 /// How long a program that knows nothing of the gate may keep the file to itself.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long another program may take to close the file, for it to count as open to nobody else.
+const ALONE_WITHIN: Duration = Duration::from_secs(1);
 /// How often old rows are looked for.
 const PRUNE_PAUSE: Duration = Duration::from_secs(3600);
 
@@ -33,32 +37,36 @@ pub(crate) struct Database {
     pub(crate) file: PathBuf,
     pub(crate) connection: Connection,
     gate: File,
-    identity: (u64, u64),
+    pub(crate) presence: Arc<Presence>,
 }
 
 impl Database {
-    /// Opens the file, or makes it. Nothing is left behind if that fails.
-    pub(crate) fn open(file: &Path, clock: &Clock) -> Result<Self, Failure> {
+    /// Opens the file, or makes it. Nothing is left behind if that fails. `before`: the presence of a store that opens it
+    /// again.
+    pub(crate) fn open(file: &Path, clock: &Clock, before: Option<&Arc<Presence>>) -> Result<Self, Failure> {
         let boot_id = boot_id(file)?;
         let is_new = !file.exists();
         let gate_file = path::beside(file, "-gate");
-        let gate = open_gate(file, &gate_file).map_err(|error| Failure::io(&gate_file, &error))?;
+        let gate = path::open_beside(file, &gate_file).map_err(|error| Failure::io(&gate_file, &error))?;
         let pass = Pass::through(&gate, file)?;
-        let connection = match make(file).map_err(|error| Failure::io(file, &error)) {
-            Ok(()) => prepared(file, clock, &boot_id),
-            Err(failure) => Err(failure),
-        };
-        let connection = connection.inspect_err(|_| {
+        let opened = make(file).map_err(|error| Failure::io(file, &error)).and_then(|()| {
+            let presence = match before.filter(|presence| presence.is_of(file)) {
+                Some(presence) => presence.clone(),
+                None => Arc::new(Presence::of(file).map_err(|(at, error)| Failure::io(&at, &error))?),
+            };
+            prepared(file, clock, &boot_id, &presence).map(|connection| (connection, presence))
+        });
+        let (connection, presence) = opened.inspect_err(|_| {
             if is_new && fs::metadata(file).is_ok_and(|found| found.len() == 0) {
                 let _ = fs::remove_file(file);
             }
             if is_new && !file.exists() {
                 let _ = fs::remove_file(&gate_file);
+                let _ = fs::remove_file(path::beside(file, "-open"));
             }
         })?;
         drop(pass);
-        let identity = identity(file).map_err(|error| Failure::io(file, &error))?;
-        Ok(Self { file: file.to_owned(), connection, gate, identity })
+        Ok(Self { file: file.to_owned(), connection, gate, presence })
     }
 
     /// Waits for the gate. While the answer lives, nobody else writes.
@@ -68,7 +76,7 @@ impl Database {
 
     /// Closes the file. The last one out tidies it up, which nobody else may see half done.
     pub(crate) fn close(self) {
-        let Self { file, connection, gate, .. } = self;
+        let Self { file, connection, gate, presence: _ } = self;
         let pass = Pass::through(&gate, &file);
         drop(connection);
         drop(pass);
@@ -76,7 +84,7 @@ impl Database {
 
     /// The path still leads to the file that was opened: nobody deleted or replaced it.
     pub(crate) fn is_in_place(&self) -> bool {
-        identity(&self.file).is_ok_and(|found| found == self.identity)
+        self.presence.is_of(&self.file)
     }
 
     /// Forgets what is over and what nobody used for long, now and then.
@@ -120,23 +128,8 @@ fn make(file: &Path) -> io::Result<()> {
     }
 }
 
-fn open_gate(file: &Path, gate_file: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).mode(0o600);
-    match options.clone().create_new(true).open(gate_file) {
-        Ok(gate) if file.exists() => path::share_like(file, gate_file).map(|()| gate),
-        Ok(gate) => Ok(gate),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => options.open(gate_file),
-        Err(error) => Err(error),
-    }
-}
-
-fn identity(file: &Path) -> io::Result<(u64, u64)> {
-    fs::metadata(file).map(|found| (found.dev(), found.ino()))
-}
-
 /// A connection to a file that is ours, of our version and our boot.
-fn prepared(file: &Path, clock: &Clock, boot_id: &str) -> Result<Connection, Failure> {
+fn prepared(file: &Path, clock: &Clock, boot_id: &str, presence: &Presence) -> Result<Connection, Failure> {
     let said = |error: rusqlite::Error| Failure::sqlite(file, &error);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(file, flags).map_err(said)?;
@@ -145,6 +138,9 @@ fn prepared(file: &Path, clock: &Clock, boot_id: &str) -> Result<Connection, Fai
     // Else a statement is compiled again whenever it is bound to another name, which costs more than to run it.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(said)?;
     let is_new = refuse_others(file, &connection)?;
+    if !is_new {
+        refuse_other_boots(file, &connection, boot_id, presence)?;
+    }
     let mode: String =
         connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0)).map_err(said)?;
     if mode != "wal" {
@@ -186,6 +182,41 @@ fn refuse_others(file: &Path, connection: &Connection) -> Result<bool, Failure> 
     Ok(false)
 }
 
+/// Refuses a file of another boot id that somebody has open: a container may have a boot id of its own on a kernel that has
+/// not restarted, and then the leases in the file are live.
+fn refuse_other_boots(file: &Path, connection: &Connection, boot_id: &str, presence: &Presence) -> Result<(), Failure> {
+    if written_boot_id(connection).map_err(|error| Failure::sqlite(file, &error))? == boot_id {
+        return Ok(());
+    }
+    let is_alone = presence.is_alone().map_err(|(at, error)| Failure::io(&at, &error))?;
+    if is_alone && is_open_here_only(file, connection)? {
+        return Ok(());
+    }
+    let what = "was last used under another boot id than this process has, and another process has it open: the locks in \
+                it may be held";
+    let cure = "let every process that uses it see one /proc/sys/kernel/random/boot_id, or give each container a file of \
+                its own, or use a server; after a restart of the machine, end the program that has it open";
+    Err(Failure::new(StoreErrorKind::Misconfigured, file, what, cure))
+}
+
+/// What SQLite itself knows: programs of an older version leave no other sign. Only who has the file alone may leave the
+/// journal mode WAL, which is set again as for any file.
+fn is_open_here_only(file: &Path, connection: &Connection) -> Result<bool, Failure> {
+    let said = |error: rusqlite::Error| Failure::sqlite(file, &error);
+    connection.busy_timeout(ALONE_WITHIN).map_err(said)?;
+    let left = connection.pragma_update_and_check(None, "journal_mode", "DELETE", |row| row.get::<_, String>(0));
+    connection.busy_timeout(BUSY_TIMEOUT).map_err(said)?;
+    match left {
+        Ok(mode) => Ok(mode == "delete"),
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => Ok(false),
+        Err(error) => Err(said(error)),
+    }
+}
+
+fn written_boot_id(connection: &Connection) -> rusqlite::Result<String> {
+    connection.query_row("SELECT boot_id FROM meta", [], |row| row.get(0))
+}
+
 fn create(transaction: &Transaction<'_>, clock: &Clock, boot_id: &str) -> rusqlite::Result<()> {
     transaction.execute_batch(include_str!("sql/schema.sql"))?;
     let first = "INSERT INTO meta (one, boot_id, pruned_at_ms) VALUES (1, ?1, ?2)";
@@ -206,8 +237,7 @@ fn migrate(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
 }
 
 fn begin_boot(transaction: &Transaction<'_>, boot_id: &str) -> rusqlite::Result<()> {
-    let written: String = transaction.query_row("SELECT boot_id FROM meta", [], |row| row.get(0))?;
-    if written == boot_id {
+    if written_boot_id(transaction)? == boot_id {
         return Ok(());
     }
     transaction.execute_batch(include_str!("sql/new_boot.sql"))?;
@@ -241,7 +271,7 @@ mod tests {
     fn a_statement_is_compiled_once_for_all_names() {
         let folder = tempfile::tempdir().expect("a folder");
         let clock = Clock::system().expect("a clock");
-        let database = Database::open(&folder.path().join("locks.db"), &clock).expect("opens");
+        let database = Database::open(&folder.path().join("locks.db"), &clock, None).expect("opens");
         for sql in [include_str!("sql/holders.sql"), include_str!("sql/last.sql"), include_str!("sql/waiter_count.sql")]
         {
             for name in ["a", "b", "c"] {

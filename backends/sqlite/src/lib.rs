@@ -7,6 +7,7 @@
 //! - `sight`: what a waiter finds when it looks at its lock;
 //! - `shelf`: the rows of one lock, as `fencepost_core::store::table` wants them;
 //! - `database`: the file, its schema and the gate that lets one writer in at a time;
+//! - `presence`: whether another process has the file open;
 //! - `wake`: how one process tells another that the lock is theirs;
 //! - [`fence`]: the check at a resource that is in SQLite too;
 //! - `doctor`: what can go wrong with such a file;
@@ -32,6 +33,7 @@ mod error;
 pub mod fence;
 mod gate;
 mod path;
+mod presence;
 mod queue;
 mod shelf;
 mod sight;

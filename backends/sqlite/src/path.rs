@@ -2,9 +2,9 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder, Permissions};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use fencepost_core::store::StoreErrorKind;
@@ -56,6 +56,22 @@ pub(crate) fn share_like(file: &Path, beside: &Path) -> io::Result<()> {
     let mode = fs::metadata(file)?.permissions().mode() & 0o666;
     let enter = if beside.is_dir() { (mode & 0o444) >> 2 } else { 0 };
     fs::set_permissions(beside, Permissions::from_mode(mode | enter))
+}
+
+/// Opens a file beside the database, or makes it for those who may use the database.
+pub(crate) fn open_beside(file: &Path, at: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).mode(0o600);
+    match options.clone().create_new(true).open(at) {
+        Ok(made) if file.exists() => share_like(file, at).map(|()| made),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => options.open(at),
+        outcome => outcome,
+    }
+}
+
+/// Which file a path leads to: device and inode.
+pub(crate) fn identity(file: &Path) -> io::Result<(u64, u64)> {
+    fs::metadata(file).map(|found| (found.dev(), found.ino()))
 }
 
 /// Locks and shared memory of files do not reach over a network.

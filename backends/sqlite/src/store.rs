@@ -43,7 +43,7 @@ impl Sqlite {
     /// In one line with the file and the cure: a path that is no file, a file system that machines share, missing
     /// rights, a full disk, a spoilt file, the database of another program, a newer schema.
     pub fn open(path: &str, clock: Clock) -> Result<Self, StoreError> {
-        let opened = path::resolve(path).and_then(|file| Database::open(&file, &clock));
+        let opened = path::resolve(path).and_then(|file| Database::open(&file, &clock, None));
         let database = opened.map_err(Failure::into_store_error)?;
         let queue = Arc::new(Queue::default());
         let label = format!("sqlite:{}", database.file.display());

@@ -14,6 +14,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior, named_params};
 
 use crate::database::{Database, now_ms};
 use crate::error::Failure;
+use crate::presence::Presence;
 use crate::queue::{Job, Queue};
 use crate::shelf::{Access, SqlShelf, Told};
 use crate::sight::{self, Sight};
@@ -31,6 +32,8 @@ pub(crate) struct Worker {
     file: PathBuf,
     /// None after trouble: it is opened anew.
     database: Option<Database>,
+    /// Kept through trouble: the leases of this process run on.
+    presence: Option<Arc<Presence>>,
     wake: Wake,
     /// When to look again at the locks that are waited for here.
     due: HashMap<LockName, Moment>,
@@ -62,8 +65,8 @@ impl Worker {
     pub(crate) fn new(database: Database, queue: Arc<Queue>, clock: Clock) -> Self {
         let file = database.file.clone();
         let wake = Wake::new(&file, queue.clone());
-        let (database, due) = (Some(database), HashMap::new());
-        Self { queue, clock, file, database, wake, due, alarm: None, writes: 0 }
+        let (presence, due) = (Some(database.presence.clone()), HashMap::new());
+        Self { queue, clock, file, database: Some(database), presence, wake, due, alarm: None, writes: 0 }
     }
 
     pub(crate) fn run(mut self) {
@@ -262,7 +265,11 @@ impl Worker {
         {
             return Ok(database);
         }
-        Database::open(&self.file, &self.clock)
+        // Of a file that was replaced no lease is left, and its presence would speak for the new one.
+        self.presence.take_if(|presence| presence.is_over(&self.file));
+        let database = Database::open(&self.file, &self.clock, self.presence.as_ref())?;
+        self.presence = Some(database.presence.clone());
+        Ok(database)
     }
 
     fn set_alarm(&mut self) {

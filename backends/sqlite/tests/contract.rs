@@ -4,10 +4,21 @@ mod common;
 
 use fencepost_core::Connect;
 use fencepost_testkit::contract::Subject;
+use fencepost_testkit::contract::edges::Reachable;
 
 impl Subject for common::Place {
     fn connect(&self) -> Connect {
         fencepost_sqlite::connect(&self.file())
+    }
+}
+
+impl Reachable for common::Place {
+    fn address(&self) -> String {
+        self.file()
+    }
+
+    fn reach(address: &str) -> Connect {
+        fencepost_sqlite::connect(address)
     }
 }
 

@@ -18,4 +18,4 @@ impl Subject for common::Place {
     }
 }
 
-fencepost_testkit::contract!(crate::common::Place::new());
+fencepost_testkit::contract!(crate::common::Place::new(), within one process);

@@ -209,7 +209,7 @@ impl Locks {
         contended: bool,
     ) -> Result<(Vec<LockState>, bool), StoreError> {
         let after = after.map(|after| checked(after, "list")).transpose()?;
-        self.quorum().clone().list(prefix.into(), after, limit, contended).await
+        (**self.quorum()).clone().list(prefix.into(), after, limit, contended).await
     }
 
     /// How each node of the store is: whether it answers, and how fast.

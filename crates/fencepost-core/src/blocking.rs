@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
+use std::time::Instant;
 
 /// `.block()?` where async programs write `.await?`, for everything in this crate.
 ///
@@ -18,16 +19,36 @@ pub trait Blocking: IntoFuture + Sized {
 
 impl<F: IntoFuture> Blocking for F {
     fn block(self) -> Self::Output {
-        let mut future = pin!(self.into_future());
-        let unpark = Arc::new(Unpark { thread: thread::current(), woken: AtomicBool::new(false) });
-        let waker = Waker::from(unpark.clone());
-        let mut context = Context::from_waker(&waker);
-        loop {
-            if let Poll::Ready(answer) = future.as_mut().poll(&mut context) {
-                return answer;
-            }
-            while !unpark.woken.swap(false, Ordering::SeqCst) {
-                thread::park();
+        let answer = block(self.into_future(), || {
+            thread::park();
+            true
+        });
+        answer.expect("BUG: it was given up")
+    }
+}
+
+/// Waits for the answer on this thread until then. `None`: there was none.
+pub(crate) fn block_until<F: Future>(future: F, deadline: Instant) -> Option<F::Output> {
+    block(future, || {
+        let left = deadline.saturating_duration_since(Instant::now());
+        thread::park_timeout(left);
+        !left.is_zero()
+    })
+}
+
+/// Polls whenever it is woken, for as long as `park` says so: it waits for the next wake-up.
+fn block<F: Future>(future: F, park: impl Fn() -> bool) -> Option<F::Output> {
+    let mut future = pin!(future);
+    let unpark = Arc::new(Unpark { thread: thread::current(), woken: AtomicBool::new(false) });
+    let waker = Waker::from(unpark.clone());
+    let mut context = Context::from_waker(&waker);
+    loop {
+        if let Poll::Ready(answer) = future.as_mut().poll(&mut context) {
+            return Some(answer);
+        }
+        while !unpark.woken.swap(false, Ordering::SeqCst) {
+            if !park() {
+                return None;
             }
         }
     }

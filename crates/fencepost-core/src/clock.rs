@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, SystemTime};
 
+use crate::handle::as_engine;
+
 /// A point on a clock that keeps counting while the machine sleeps, in nanoseconds since that clock's start.
 ///
 /// On Linux this is `CLOCK_BOOTTIME`: the same for all processes since the machine was started.
@@ -93,6 +95,15 @@ impl Clock {
             Source::System(_) => SystemTime::now(),
             #[cfg(feature = "test-util")]
             Source::Virtual(inner) => inner.wall(),
+        }
+    }
+
+    /// Whether time passes while a thread waits for it.
+    pub(crate) fn runs_by_itself(&self) -> bool {
+        match &self.0 {
+            Source::System(_) => true,
+            #[cfg(feature = "test-util")]
+            Source::Virtual(_) => false,
         }
     }
 
@@ -219,7 +230,7 @@ impl SystemAlarms {
 /// One bad alarm must not stop all others.
 fn ring(target: &Weak<dyn Alarm>) {
     let Some(target) = target.upgrade() else { return };
-    if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| target.ring())).is_err() {
+    if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| as_engine(|| target.ring()))).is_err() {
         tracing::error!("BUG: an alarm panicked; the others go on");
     }
 }

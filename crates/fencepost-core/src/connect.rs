@@ -11,6 +11,7 @@ use crate::bell::Bell;
 use crate::clock::{Clock, Moment};
 use crate::error::{Invalid, StoreError, StoreErrorKind};
 use crate::event::{EventKind, Herald, Observer};
+use crate::handle::{DRAIN_WITHIN, Handle};
 use crate::locks::{Defaults, Locks};
 use crate::name::checked_label;
 use crate::quorum::{Chance, Quorum};
@@ -99,6 +100,7 @@ pub fn connect_again<M: Into<Members> + 'static>(
 /// - ttl: 30 s
 /// - wait: none, a library waits only as long as told
 /// - wait for the store: none, a store that is away fails the connection at once
+/// - drain within: 100 ms
 /// - answer within: for one server the smaller of 5 s and half the ttl; in a quorum the smaller of 50 ms and 5 % of it,
 ///   and longer while a server is seen to work on a queue
 #[must_use = "await it to connect"]
@@ -113,6 +115,7 @@ pub struct Connect {
     observers: Vec<Arc<dyn Observer>>,
     records: Option<Box<Connect>>,
     chance: Option<Chance>,
+    drain_within: Duration,
 }
 
 impl Connect {
@@ -128,6 +131,7 @@ impl Connect {
             observers: Vec::new(),
             records: None,
             chance: None,
+            drain_within: DRAIN_WITHIN,
         }
     }
 
@@ -169,6 +173,18 @@ impl Connect {
     /// Default: see [`Connect`].
     pub fn answer_within(mut self, limit: Duration) -> Self {
         self.answer_within = Some(limit);
+        self
+    }
+
+    /// How long the drop of the last handle waits: of the last [`Locks`], [`Lock`](crate::Lock),
+    /// [`Guard`](crate::Guard) or future of this connection. It waits until live nodes have answered the releases that
+    /// are under way, so that a program may drop its guard and return from `main`. It does not wait where nothing is
+    /// under way, nor for a node that is down or silent. Zero: it never waits. Default 100 ms.
+    ///
+    /// This is the one place where a drop blocks its thread, also inside an async runtime.
+    /// [`Locks::shutdown`] before it leaves nothing to wait for.
+    pub fn drain_within(mut self, limit: Duration) -> Self {
+        self.drain_within = limit;
         self
     }
 
@@ -228,7 +244,7 @@ impl Connect {
         let left = self.wait_for_store.saturating_sub(clock.now().since(began));
         let quorum = Quorum::new(members, clock, herald, self.answer_within, chance)?;
         let defaults = Defaults { label, ttl: self.ttl, wait: self.wait };
-        let locks = Locks::new(Arc::new(quorum), defaults);
+        let locks = Locks::new(Handle::new(quorum, self.drain_within), defaults);
         match self.records {
             Some(records) => Ok(locks.keep_records_in(&records.wait_for_store(left).into_future().await?)),
             None => Ok(locks),

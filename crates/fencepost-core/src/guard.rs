@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::error::{Lost, NodeVote, ReleaseOutcome, RenewError, StoreError, StoreErrorKind};
 use crate::grant::{Grant, Permit, Single};
+use crate::handle::Handle;
 use crate::lease::Lease;
 use crate::locks::Defaults;
 use crate::quorum::{Course, Patience, Quorum, Terms};
@@ -19,9 +20,10 @@ use crate::token::{FencingToken, SharedToken};
 
 /// A lock that is held now.
 ///
-/// **Dropping a guard only schedules its release**: it never blocks and needs no runtime; normally the lock is free a
-/// round trip later. [`release`](Guard::release) is the way to know. Renewal ends with the guard: on drop, panic, leak
-/// and release alike.
+/// **Dropping a guard only schedules its release**: it needs no runtime, and normally the lock is free a round trip
+/// later. It does not block, unless it was the last handle of its connection: then it waits until live nodes have
+/// answered, for at most 100 ms ([`drain_within`](crate::Connect::drain_within)). [`release`](Guard::release) is the way
+/// to know. Renewal ends with the guard: on drop, panic, leak and release alike.
 ///
 /// A lease can be lost at any time: the process was paused, the network cut, an operator forced it. Use
 /// [`Lock::run`](crate::Lock::run) or watch [`lost`](Guard::lost), and show the [token](Guard::token) to the resource,
@@ -102,14 +104,14 @@ impl<G: Single> Guard<G> {
         Ok(course)
     }
 
-    pub(crate) async fn adopt(quorum: &Arc<Quorum>, defaults: &Defaults, lease: &Lease<G>) -> Result<Self, RenewError> {
+    pub(crate) async fn adopt(handle: &Handle, defaults: &Defaults, lease: &Lease<G>) -> Result<Self, RenewError> {
         let (claim, terms) = Self::of_lease(defaults, lease);
-        let course = Course::hold(quorum, claim, lease.token, terms).ok_or_else(|| shutting_down("adopt"))?;
+        let course = Course::hold(handle, claim, lease.token, terms).ok_or_else(|| shutting_down("adopt"))?;
         course.renew();
         let mut unproven = Unproven(Some(course.clone()));
         poll_fn(|context| course.poll_renewed(1, context)).await?;
         unproven.0 = None;
-        Ok(Self::single(Share::alone(course), G::from_token(lease.token)))
+        Ok(Self::single(Share::alone(handle, course), G::from_token(lease.token)))
     }
 
     /// Stops renewing and makes the lease data: for another process, or to block the name for the rest of the ttl.

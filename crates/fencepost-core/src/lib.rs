@@ -27,6 +27,7 @@ mod event;
 pub mod fence;
 mod grant;
 mod guard;
+mod handle;
 mod kinds;
 mod lease;
 mod lock;

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -12,9 +11,10 @@ use crate::behalf::OnBehalf;
 use crate::error::{AcquireError, Invalid, RunError};
 use crate::grant::{Grant, Permit};
 use crate::guard::Guard;
+use crate::handle::Handle;
 use crate::locks::Defaults;
 use crate::name::{LockName, checked_label};
-use crate::quorum::{Patience, Quorum, TTL_MAX, Terms};
+use crate::quorum::{Patience, TTL_MAX, Terms};
 use crate::share::Share;
 use crate::store::{Claim, Mode, Place, Turn};
 use crate::token::{FencingToken, SharedToken};
@@ -37,7 +37,7 @@ const WAIT_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 /// - `lock_delay`: none
 #[must_use = "a lock does nothing until acquired"]
 pub struct Lock<G: Grant = FencingToken> {
-    pub(crate) quorum: Arc<Quorum>,
+    pub(crate) quorum: Handle,
     /// Of several names: all of them, to be shown.
     pub(crate) name: String,
     pub(crate) wanted: G::Wanted,
@@ -74,7 +74,7 @@ impl Manner {
 }
 
 impl<G: Grant> Lock<G> {
-    pub(crate) fn new(quorum: Arc<Quorum>, defaults: &Defaults, name: String, wanted: G::Wanted) -> Self {
+    pub(crate) fn new(quorum: Handle, defaults: &Defaults, name: String, wanted: G::Wanted) -> Self {
         Self {
             quorum,
             name,

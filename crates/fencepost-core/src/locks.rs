@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use crate::bell::Bell;
@@ -14,11 +15,11 @@ use crate::event::{Event, Feed};
 use crate::fence::FenceError;
 use crate::grant::{Permit, Single};
 use crate::guard::Guard;
+use crate::handle::Handle;
 use crate::kinds::{Names, Permits};
 use crate::lease::Lease;
 use crate::lock::{Lock, Wait};
 use crate::name::{LockName, checked_label, checked_note};
-use crate::quorum::Quorum;
 use crate::records::Records;
 use crate::state::{Holder, LockState, YieldRequest};
 use crate::token::FencingToken;
@@ -27,12 +28,16 @@ use crate::token::FencingToken;
 const PAGE: u32 = 500;
 
 /// A connection to where locks live. Cheap to clone; clones share links, watchdog, releaser and local line.
+///
+/// It lasts as long as anything made from it: a clone, a [`Lock`], a [`Guard`], a future. The drop of the last of them
+/// waits until the releases that are under way have been answered, for at most 100 ms
+/// ([`drain_within`](crate::Connect::drain_within)): so a program may drop its guard and return from `main`.
 #[derive(Clone)]
 pub struct Locks {
-    quorum: Arc<Quorum>,
+    quorum: Handle,
     defaults: Arc<Defaults>,
     /// Where records are kept, if elsewhere.
-    records: Option<Arc<Quorum>>,
+    records: Option<Handle>,
     #[cfg(feature = "recipes")]
     pub(crate) rebuilding: Arc<crate::recipes::Rebuilding>,
 }
@@ -63,7 +68,7 @@ pub struct Guarantees {
 }
 
 impl Locks {
-    pub(crate) fn new(quorum: Arc<Quorum>, defaults: Defaults) -> Self {
+    pub(crate) fn new(quorum: Handle, defaults: Defaults) -> Self {
         Self {
             quorum,
             defaults: Arc::new(defaults),
@@ -73,7 +78,7 @@ impl Locks {
         }
     }
 
-    pub(crate) fn quorum(&self) -> &Arc<Quorum> {
+    pub(crate) fn quorum(&self) -> &Handle {
         &self.quorum
     }
 
@@ -158,7 +163,7 @@ impl Locks {
         let (quorum, prefix): (_, Arc<str>) = (self.quorum.clone(), prefix.into());
         Feed::pages(move |after: Option<&LockState>| {
             let after = after.and_then(|state| LockName::new(&state.name).ok());
-            Box::pin(quorum.clone().list(prefix.clone(), after, PAGE, false))
+            Box::pin((*quorum).clone().list(prefix.clone(), after, PAGE, false))
         })
     }
 
@@ -244,7 +249,10 @@ impl Locks {
     /// For all clones: ends waiting (`ShuttingDown`), refuses new claims, sends outstanding releases. Held guards stay
     /// held, and are renewed until they are dropped.
     ///
-    /// Answers the names whose release nobody confirmed in time (left to their ttl); empty is a clean end.
+    /// Answers the names whose release nobody confirmed in time (left to their ttl); empty is a clean end. Nodes that vote
+    /// confirm by a majority; the other live ones are waited for in any case, as the drop of the last handle waits
+    /// ([`drain_within`](crate::Connect::drain_within)). Call it before `std::process::exit`, and where a handle is in a
+    /// `static`, whose drop never runs.
     ///
     /// # Cancel safety
     /// Dropped, the connection stays shut; only the answer is lost.
@@ -256,9 +264,17 @@ impl Locks {
         poll_fn(|context| {
             let rung = bell.has_rung(context);
             let left = self.quorum.leaving(context.waker());
-            if left.is_empty() || rung { Poll::Ready(left) } else { Poll::Pending }
+            if left.is_empty() || rung { Poll::Ready(()) } else { Poll::Pending }
         })
-        .await
+        .await;
+        let bell = Bell::at(clock, clock.now().plus(self.quorum.drain_within()));
+        let mut drained = pin!(self.quorum.drained());
+        poll_fn(|context| match drained.as_mut().poll(context) {
+            Poll::Pending if bell.has_rung(context) => Poll::Ready(()),
+            answer => answer,
+        })
+        .await;
+        self.quorum.leaving(Waker::noop())
     }
 }
 

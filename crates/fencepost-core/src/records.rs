@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::error::{Invalid, StoreError, StoreErrorKind};
 use crate::fence::FenceError;
+use crate::handle::Handle;
 use crate::locks::checked;
-use crate::quorum::Quorum;
 use crate::store::{Answer, Deed};
 use crate::token::FencingToken;
 
@@ -28,11 +28,11 @@ const KEEP_MAX: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
 /// A Redis that loses its memory, or fails over to a replica that did not have the last write, loses records with it.
 #[derive(Clone)]
 pub struct Records {
-    quorum: Arc<Quorum>,
+    quorum: Handle,
 }
 
 impl Records {
-    pub(crate) fn new(quorum: Arc<Quorum>) -> Self {
+    pub(crate) fn new(quorum: Handle) -> Self {
         Self { quorum }
     }
 

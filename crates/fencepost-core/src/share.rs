@@ -6,7 +6,8 @@ use std::task::Poll;
 
 use crate::bell::Bell;
 use crate::error::{AcquireError, Lost, ReleaseOutcome, StoreError};
-use crate::quorum::{Course, Entry, Patience, Quorum, Stay, Terms, acquired};
+use crate::handle::Handle;
+use crate::quorum::{Course, Entry, Patience, Stay, Terms, acquired};
 use crate::store::{Claim, Mode};
 use crate::token::FencingToken;
 
@@ -17,50 +18,53 @@ pub(crate) struct Share {
     /// Of this hold; the lease it rests on may be a writer's all the same.
     mode: Mode,
     ended: bool,
+    /// Of the guard or future that this is of: the last field, for it may wait for the release.
+    _handle: Handle,
 }
 
 impl Share {
     /// A lease that nobody else rests on.
-    pub(crate) fn alone(course: Arc<Course>) -> Self {
+    pub(crate) fn alone(handle: &Handle, course: Arc<Course>) -> Self {
         let mode = course.claim.mode;
-        Self { course, stay: None, mode, ended: false }
+        Self { course, stay: None, mode, ended: false, _handle: handle.clone() }
     }
 
-    fn of(stay: Arc<Stay>, mode: Mode) -> Self {
-        Self { course: stay.course.clone(), stay: Some(stay), mode, ended: false }
+    fn of(handle: &Handle, stay: Arc<Stay>, mode: Mode) -> Self {
+        Self { course: stay.course.clone(), stay: Some(stay), mode, ended: false, _handle: handle.clone() }
     }
 
     /// Asks the store, whatever the claim's actor has.
-    pub(crate) async fn ask(quorum: &Arc<Quorum>, claim: Claim, terms: Terms) -> Result<Self, AcquireError> {
-        Self::start(quorum, claim, terms)?.granted().await
+    pub(crate) async fn ask(handle: &Handle, claim: Claim, terms: Terms) -> Result<Self, AcquireError> {
+        Self::start(handle, claim, terms)?.granted().await
     }
 
     /// Asks the store, and is not granted yet.
-    pub(crate) fn start(quorum: &Arc<Quorum>, claim: Claim, terms: Terms) -> Result<Self, AcquireError> {
-        Ok(Self::alone(Course::start(quorum, claim, terms).ok_or(AcquireError::ShuttingDown)?))
+    pub(crate) fn start(handle: &Handle, claim: Claim, terms: Terms) -> Result<Self, AcquireError> {
+        let course = Course::start(handle, claim, terms).ok_or(AcquireError::ShuttingDown)?;
+        Ok(Self::alone(handle, course))
     }
 
     /// Enters what the claim's actor has, and asks the store for what it has not.
-    pub(crate) async fn enter(quorum: &Arc<Quorum>, claim: Claim, terms: Terms) -> Result<Self, AcquireError> {
-        let Some(actor) = claim.actor.filter(|_| !terms.direct) else { return Self::ask(quorum, claim, terms).await };
+    pub(crate) async fn enter(handle: &Handle, claim: Claim, terms: Terms) -> Result<Self, AcquireError> {
+        let Some(actor) = claim.actor.filter(|_| !terms.direct) else { return Self::ask(handle, claim, terms).await };
         let mode = claim.mode;
         let mut wanted = (claim, terms);
         loop {
-            match quorum.stays.enter(quorum, actor, wanted.0, wanted.1)? {
+            match handle.stays.enter(handle, actor, wanted.0, wanted.1)? {
                 Entry::First(stay) => {
-                    let share = Self::of(stay, mode);
+                    let share = Self::of(handle, stay, mode);
                     share.course.begin();
                     return share.granted().await;
                 }
                 Entry::Again(stay, unused) => {
                     let patience = unused.1.patience;
-                    match Self::of(stay, mode).joined(patience).await {
+                    match Self::of(handle, stay, mode).joined(patience).await {
                         // Whom we joined would wait no longer. We would.
-                        Err(AcquireError::Busy { .. }) if patience.waits() && !patience.is_over(quorum.clock.now()) => {
+                        Err(AcquireError::Busy { .. }) if patience.waits() && !patience.is_over(handle.clock.now()) => {
                             wanted = *unused;
                         }
                         Err(AcquireError::Busy { holder, .. }) => {
-                            let waited = patience.waited(quorum.clock.now());
+                            let waited = patience.waited(handle.clock.now());
                             return Err(AcquireError::Busy { waited, holder });
                         }
                         done => return done,
@@ -71,16 +75,16 @@ impl Share {
     }
 
     /// What can be entered without waiting: what the claim's actor has, or a claim that is to be begun.
-    pub(crate) fn enrol(quorum: &Arc<Quorum>, claim: Claim, terms: Terms) -> Result<Try, AcquireError> {
+    pub(crate) fn enrol(handle: &Handle, claim: Claim, terms: Terms) -> Result<Try, AcquireError> {
         let patience = terms.patience;
         let Some(actor) = claim.actor.filter(|_| !terms.direct) else {
-            let course = Course::enrol(quorum, claim, terms).ok_or(AcquireError::ShuttingDown)?;
-            return Ok(Try { share: Self::alone(course), is_new: true, patience });
+            let course = Course::enrol(handle, claim, terms).ok_or(AcquireError::ShuttingDown)?;
+            return Ok(Try { share: Self::alone(handle, course), is_new: true, patience });
         };
         let mode = claim.mode;
-        Ok(match quorum.stays.enter(quorum, actor, claim, terms)? {
-            Entry::First(stay) => Try { share: Self::of(stay, mode), is_new: true, patience },
-            Entry::Again(stay, _) => Try { share: Self::of(stay, mode), is_new: false, patience },
+        Ok(match handle.stays.enter(handle, actor, claim, terms)? {
+            Entry::First(stay) => Try { share: Self::of(handle, stay, mode), is_new: true, patience },
+            Entry::Again(stay, _) => Try { share: Self::of(handle, stay, mode), is_new: false, patience },
         })
     }
 

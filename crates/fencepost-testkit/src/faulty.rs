@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fencepost_core::store::{
-    self, Abilities, Alarm, Claim, Clock, Event, Listening, Mailbox, Moment, Opening, Owed, Post, Reply, Step, Store,
-    StoreError, StoreErrorKind, Trouble,
+    self, Abilities, Alarm, Claim, Clock, Closing, Event, Listening, Mailbox, Moment, Opening, Owed, Post, Reply, Step,
+    Store, StoreError, StoreErrorKind, Trouble,
 };
 use fencepost_core::{Connect, FencingToken};
 
@@ -274,6 +274,14 @@ impl<S: Store> Store for Faulty<S> {
     /// What is lost here nobody hears of.
     fn owed(&self, _submitted: Moment) -> Owed {
         Owed::Unknown
+    }
+
+    fn is_live(&self) -> Option<bool> {
+        None
+    }
+
+    fn close(&self, closing: Closing) {
+        self.inner.store.close(closing);
     }
 }
 

@@ -1,6 +1,7 @@
 //! This very test program, run again in a role: locks are between processes, and processes can be killed.
 //!
 //! A test program that uses it has a test called `in_another_process`, which does what [`role`] says and nothing else.
+//! There may be one in each of its modules.
 
 use std::io::{BufRead, BufReader, Lines, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -12,6 +13,8 @@ use nix::unistd::Pid;
 
 const ROLE: &str = "FENCEPOST_TEST_ROLE";
 const PLACE: &str = "FENCEPOST_TEST_PLACE";
+/// The test that plays the roles.
+const ENTRY: &str = "in_another_process";
 
 /// Another process. It is killed when dropped.
 #[derive(Debug)]
@@ -35,8 +38,25 @@ impl Other {
     ///
     /// # Panics
     /// If it cannot be run.
-    pub fn start_by(mut command: Command, role: &str, place: &str) -> Self {
-        command.args(["--exact", "in_another_process", "--nocapture"]).env(ROLE, role).env(PLACE, place);
+    pub fn start_by(command: Command, role: &str, place: &str) -> Self {
+        Self::start_test(command, ENTRY, role, place)
+    }
+
+    /// Starts one in a role that this module plays, as [`module_path!`] names it.
+    ///
+    /// # Panics
+    /// If this program cannot be run again.
+    pub fn start_in(module: &str, role: &str, place: &str) -> Self {
+        // A test is known by its path within the program.
+        let entry = match module.split_once("::") {
+            Some((_, module)) => format!("{module}::{ENTRY}"),
+            None => ENTRY.to_owned(),
+        };
+        Self::start_test(Command::new(std::env::current_exe().expect("this program")), &entry, role, place)
+    }
+
+    fn start_test(mut command: Command, entry: &str, role: &str, place: &str) -> Self {
+        command.args(["--exact", entry, "--nocapture"]).env(ROLE, role).env(PLACE, place);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = command.spawn().expect("starts");
         let said = Some(BufReader::new(process.stdout.take().expect("piped")).lines());
@@ -98,15 +118,31 @@ impl Other {
         assert!(self.process.wait().expect("ends").success(), "the other process failed");
     }
 
+    /// Waits until it has ended by itself; answers its exit code, `None` if a signal ended it.
+    ///
+    /// # Panics
+    /// If it cannot be waited for.
+    pub fn ends(mut self) -> Option<i32> {
+        self.rest();
+        self.process.wait().expect("ends").code()
+    }
+
+    /// SIGTERM: asks it to end.
+    ///
+    /// # Panics
+    /// If it is gone.
+    pub fn terminate(&self) {
+        kill(self.pid(), Signal::SIGTERM).expect("it is there");
+    }
+
     /// Stops it in its tracks; all its threads have stopped when this returns.
     ///
     /// # Panics
     /// If it is gone.
     pub fn stop(&self) {
-        let id = Pid::from_raw(i32::try_from(self.process.id()).expect("a process id"));
-        kill(id, Signal::SIGSTOP).expect("it is there");
-        let stopped = waitpid(id, Some(WaitPidFlag::WUNTRACED));
-        assert_eq!(stopped, Ok(WaitStatus::Stopped(id, Signal::SIGSTOP)));
+        kill(self.pid(), Signal::SIGSTOP).expect("it is there");
+        let stopped = waitpid(self.pid(), Some(WaitPidFlag::WUNTRACED));
+        assert_eq!(stopped, Ok(WaitStatus::Stopped(self.pid(), Signal::SIGSTOP)));
     }
 
     /// Lets it go on after a [`stop`](Self::stop).
@@ -114,8 +150,11 @@ impl Other {
     /// # Panics
     /// If it is gone.
     pub fn resume(&self) {
-        let id = Pid::from_raw(i32::try_from(self.process.id()).expect("a process id"));
-        kill(id, Signal::SIGCONT).expect("it is there");
+        kill(self.pid(), Signal::SIGCONT).expect("it is there");
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_raw(i32::try_from(self.process.id()).expect("a process id"))
     }
 
     /// `kill -9`.

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fencepost_core::FencingToken;
-use fencepost_core::store::{Abilities, Claim, Listening, Moment, Owed, Reply, Step, Store};
+use fencepost_core::store::{Abilities, Claim, Closing, Listening, Moment, Owed, Reply, Step, Store};
 
 /// Passes every step on, and keeps a copy.
 #[derive(Clone, Debug)]
@@ -59,5 +59,13 @@ impl<S: Store> Store for Recorded<S> {
 
     fn owed(&self, submitted: Moment) -> Owed {
         self.inner.owed(submitted)
+    }
+
+    fn is_live(&self) -> Option<bool> {
+        self.inner.is_live()
+    }
+
+    fn close(&self, closing: Closing) {
+        self.inner.close(closing);
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fencepost_core::FencingToken;
-use fencepost_core::store::{Abilities, Claim, Listening, Moment, Owed, Reply, Step, Store};
+use fencepost_core::store::{Abilities, Claim, Closing, Listening, Moment, Owed, Reply, Step, Store};
 
 /// A store whose clock is not known well. The store itself is right about it.
 #[derive(Clone, Debug)]
@@ -51,5 +51,13 @@ impl<S: Store> Store for Skewed<S> {
 
     fn owed(&self, submitted: Moment) -> Owed {
         self.store.owed(submitted)
+    }
+
+    fn is_live(&self) -> Option<bool> {
+        self.store.is_live()
+    }
+
+    fn close(&self, closing: Closing) {
+        self.store.close(closing);
     }
 }

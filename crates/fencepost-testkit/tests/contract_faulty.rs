@@ -27,13 +27,13 @@ impl Subject for Behind {
 }
 
 mod one_store {
-    fencepost_testkit::contract!(super::Behind::bad_network(1));
+    fencepost_testkit::contract!(super::Behind::bad_network(1), within one process);
 }
 
 mod three_nodes {
-    fencepost_testkit::contract!(super::Behind::bad_network(3));
+    fencepost_testkit::contract!(super::Behind::bad_network(3), within one process);
 }
 
 mod five_nodes {
-    fencepost_testkit::contract!(super::Behind::bad_network(5));
+    fencepost_testkit::contract!(super::Behind::bad_network(5), within one process);
 }

@@ -29,25 +29,25 @@ impl Subject for InMemory {
 }
 
 mod one_store {
-    fencepost_testkit::contract!(super::InMemory::new(1));
+    fencepost_testkit::contract!(super::InMemory::new(1), within one process);
 }
 
 mod three_nodes {
-    fencepost_testkit::contract!(super::InMemory::new(3));
+    fencepost_testkit::contract!(super::InMemory::new(3), within one process);
 }
 
 mod four_nodes {
-    fencepost_testkit::contract!(super::InMemory::new(4));
+    fencepost_testkit::contract!(super::InMemory::new(4), within one process);
 }
 
 mod five_nodes {
-    fencepost_testkit::contract!(super::InMemory::new(5));
+    fencepost_testkit::contract!(super::InMemory::new(5), within one process);
 }
 
 mod five_nodes_two_dead {
-    fencepost_testkit::contract!(super::InMemory::new(5).without(2, super::Link::Refused));
+    fencepost_testkit::contract!(super::InMemory::new(5).without(2, super::Link::Refused), within one process);
 }
 
 mod five_nodes_two_silent {
-    fencepost_testkit::contract!(super::InMemory::new(5).without(2, super::Link::Silent));
+    fencepost_testkit::contract!(super::InMemory::new(5).without(2, super::Link::Silent), within one process);
 }

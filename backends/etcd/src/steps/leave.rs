@@ -1,7 +1,5 @@
 //! How a claim ends, and what becomes of leases.
 
-use std::time::Duration;
-
 use fencepost_core::store::{Claim, Mode};
 use futures_util::future::join;
 use tokio::time::Instant;
@@ -12,9 +10,6 @@ use crate::engine::Engine;
 use crate::error::{Failure, Sense};
 use crate::leases::{Lease, Taken};
 use crate::proto::{RequestOp, TxnRequest};
-
-/// How long an end of a lease is tried that nobody waits for.
-const REVOKE_WITHIN: Duration = Duration::from_secs(5);
 
 impl Engine {
     /// Gives everything up. Whether it was ours.
@@ -116,8 +111,6 @@ impl Engine {
         if clean && lease.seconds > 0 && self.leases.put_back(lease) {
             return;
         }
-        let client = self.client.clone();
-        // If that fails, it ends by itself.
-        tokio::spawn(async move { client.revoke(lease.id, Instant::now() + REVOKE_WITHIN).await });
+        self.end_lease(lease.id);
     }
 }

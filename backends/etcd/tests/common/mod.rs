@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use fencepost_core::Connect;
 use fencepost_testkit::contract::Subject;
+use fencepost_testkit::contract::edges::Reachable;
 use fencepost_testkit::etcd::{Etcd, EtcdCluster};
 use fencepost_testkit::server::Server;
 use fencepost_testkit::shared::Shared;
@@ -53,14 +54,28 @@ impl Place {
         }
     }
 
+    /// What comes after the scheme, to reach it through these servers.
+    pub(crate) fn rest(&self, servers: &str) -> String {
+        format!("//{servers}?prefix={}", self.prefix.replace('/', "%2F"))
+    }
+
     pub(crate) fn connect_to(&self, servers: &str) -> Connect {
-        let prefix = self.prefix.replace('/', "%2F");
-        fencepost_etcd::connect("etcd", &format!("//{servers}?prefix={prefix}"))
+        fencepost_etcd::connect("etcd", &self.rest(servers))
     }
 }
 
 impl Subject for Place {
     fn connect(&self) -> Connect {
         self.connect_to(&self.servers())
+    }
+}
+
+impl Reachable for Place {
+    fn address(&self) -> String {
+        self.rest(&self.servers())
+    }
+
+    fn reach(address: &str) -> Connect {
+        fencepost_etcd::connect("etcd", address)
     }
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use fencepost_core::{Blocking, Connect};
 use fencepost_testkit::contract::Subject;
+use fencepost_testkit::contract::edges::Reachable;
 use fencepost_testkit::mariadb::{self, MariaDb};
 use fencepost_testkit::server::Server;
 use fencepost_testkit::shared::Shared;
@@ -44,6 +45,16 @@ impl Place {
 impl Subject for Place {
     fn connect(&self) -> Connect {
         Self::connect_url(&SqlPlace::url(self))
+    }
+}
+
+impl Reachable for Place {
+    fn address(&self) -> String {
+        SqlPlace::url(self)
+    }
+
+    fn reach(address: &str) -> Connect {
+        Self::connect_url(address)
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use fencepost_core::{Blocking, Connect};
 use fencepost_testkit::contract::Subject;
+use fencepost_testkit::contract::edges::Reachable;
 use fencepost_testkit::postgres::{self, Postgres};
 use fencepost_testkit::server::Server;
 use fencepost_testkit::shared::Shared;
@@ -34,7 +35,7 @@ impl Place {
         fencepost_postgres::ensure_schema(scheme, rest).block().expect("created");
     }
 
-    fn url_at(&self, address: &str) -> String {
+    pub(crate) fn url_at(&self, address: &str) -> String {
         let encoded: String = self.tables.bytes().map(|byte| format!("%{byte:02x}")).collect();
         format!("{}?tables={encoded}", postgres::url(address))
     }
@@ -43,6 +44,16 @@ impl Place {
 impl Subject for Place {
     fn connect(&self) -> Connect {
         Self::connect_url(&SqlPlace::url(self))
+    }
+}
+
+impl Reachable for Place {
+    fn address(&self) -> String {
+        SqlPlace::url(self)
+    }
+
+    fn reach(address: &str) -> Connect {
+        Self::connect_url(address)
     }
 }
 

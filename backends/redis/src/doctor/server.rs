@@ -6,6 +6,7 @@ use fencepost_core::doctor::{Report, Severity, is_enough, shown};
 use fencepost_core::store::Trouble;
 
 use crate::driver;
+use crate::greeting;
 use crate::probe::Probe;
 use crate::sets;
 use crate::steps::MARKER;
@@ -89,7 +90,8 @@ impl Server {
         report.judge_clock(place, self.ahead_ms, self.clock_took);
         if let Some(text) = &self.silent {
             let severity = if config.quorum { Severity::Error } else { Severity::Warning };
-            let evidence = format!("it says nothing about itself: {text}");
+            let evidence =
+                format!("it says nothing about itself, so whether it can evict locks is not known, either: {text}");
             report.find(severity, "rights", place, evidence, "give its user the right to INFO: +info");
             return;
         }
@@ -135,10 +137,22 @@ impl Server {
     }
 
     fn judge_memory(&self, report: &mut Report) {
-        let policy = self.field("maxmemory_policy");
-        if !policy.is_empty() && policy != "noeviction" {
-            let evidence = format!("maxmemory-policy is {policy}: it throws held locks away when memory is short");
-            report.find(Severity::Error, "evicts", &self.place, evidence, "CONFIG SET maxmemory-policy noeviction");
+        let (limit, policy) = (self.field("maxmemory"), self.field("maxmemory_policy"));
+        match greeting::evicts(limit, policy) {
+            Some(false) => {}
+            Some(true) => {
+                let evidence = format!(
+                    "maxmemory is {limit} and maxmemory-policy is {policy}: it evicts held locks when memory is short"
+                );
+                let cure = "CONFIG SET maxmemory-policy noeviction, or maxmemory 0";
+                report.find(Severity::Error, "evicts", &self.place, evidence, cure);
+            }
+            None => {
+                let evidence =
+                    "INFO does not tell maxmemory and maxmemory-policy: whether it can evict locks is not known";
+                let cure = "make sure that maxmemory is 0 or maxmemory-policy is noeviction";
+                report.find(Severity::Warning, "evicts", &self.place, evidence, cure);
+            }
         }
         let (used, limit) = (self.number("used_memory"), self.number("maxmemory"));
         if limit > 0 && used.saturating_mul(10) > limit.saturating_mul(9) {

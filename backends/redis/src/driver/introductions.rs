@@ -10,6 +10,7 @@ use crate::greeting::{self, Server};
 use crate::link::Up;
 use crate::scripts::{Dialect, Trust};
 use crate::standing::Says;
+use crate::url::Trusting;
 use crate::wire::{self, Value};
 
 impl Driver {
@@ -72,7 +73,8 @@ impl Driver {
         // Whether one that forgot is let in again, those tell that are about to be heard.
         let is_about_to =
             |peer: &Peer| peer.server.is_none() && matches!(peer.stage, Stage::Connecting { .. } | Stage::Greeting(_));
-        let waits = self.quorum && !self.trust_all && self.peers.iter().any(|peer| !peer.tried && is_about_to(peer));
+        let judges = self.trusting == Trusting::Judged;
+        let waits = self.quorum && judges && self.peers.iter().any(|peer| !peer.tried && is_about_to(peer));
         for number in 0..self.peers.len() {
             if !matches!(self.peers[number].stage, Stage::Introduced { .. }) {
                 continue;
@@ -115,11 +117,12 @@ impl Driver {
             };
             peer.link.state().trust = judge(later);
             let is_new = clustered && !server.was_promoted && server.up_for > self.probation;
-            let trust = judge(match (self.trust_all, first_use || is_new) {
-                (true, _) => "accept",
-                (false, true) => "welcome",
-                (false, false) => later,
-            });
+            let trust = match (self.trusting, first_use || is_new) {
+                (Trusting::NotAsked, _) => Vec::new(),
+                (Trusting::Everybody, _) => judge("accept"),
+                (Trusting::Judged, true) => judge("welcome"),
+                (Trusting::Judged, false) => judge(later),
+            };
             let mut unsent = Vec::new();
             let trust_by = if clustered { Trust::Judged } else { Trust::Marker };
             let dialect = Dialect { major: server.major, trust: trust_by, layout: peer.link.keys.layout };

@@ -6,10 +6,14 @@ use std::time::{Duration, Instant};
 
 use fencepost_core::{AcquireError, Blocking, Connect, Guard, Locks, NodeVote, StoreError, StoreErrorKind, Vote};
 use fencepost_testkit::contract::Subject;
+use fencepost_testkit::contract::edges::Reachable;
 use fencepost_testkit::proxy::Proxy;
 use fencepost_testkit::redis::Redis;
 use fencepost_testkit::server::Server;
 pub(crate) use fencepost_testkit::wait::{PATIENCE, a_moment, until};
+
+/// What the keys start with that stay when nobody holds or waits.
+const STAY: [&str; 3] = ["fp:fence:", "fp:marker", "fp:probation"];
 
 /// Every write is on disk before it is answered.
 pub(crate) const KEEPS_EVERYTHING: &str = "--appendonly yes --appendfsync always";
@@ -22,6 +26,8 @@ pub(crate) struct Place {
     pub(crate) quorum: bool,
     /// What stands behind the `?` of the URL.
     pub(crate) settings: &'static str,
+    /// The first so many were killed or stopped.
+    down: usize,
 }
 
 impl Place {
@@ -32,7 +38,7 @@ impl Place {
 
     /// One server like this.
     pub(crate) fn alone(recipe: Redis) -> Self {
-        Self { servers: vec![recipe.start()], proxies: Vec::new(), quorum: false, settings: "" }
+        Self { servers: vec![recipe.start()], proxies: Vec::new(), quorum: false, settings: "", down: 0 }
     }
 
     /// So many that vote, trusted from the start.
@@ -43,7 +49,7 @@ impl Place {
     /// These vote, trusted from the start.
     pub(crate) fn voting(recipes: Vec<Redis>, settings: &'static str) -> Self {
         let servers = recipes.into_iter().map(Redis::start).collect();
-        let place = Self { servers, proxies: Vec::new(), quorum: true, settings };
+        let place = Self { servers, proxies: Vec::new(), quorum: true, settings, down: 0 };
         place.trust();
         place
     }
@@ -70,14 +76,20 @@ impl Place {
 
     /// Kills some servers.
     pub(crate) fn with_dead(mut self, count: usize) -> Self {
+        self.down = count;
         self.servers.iter_mut().take(count).for_each(Server::kill);
         self
     }
 
     /// Stops some servers in their tracks.
-    pub(crate) fn with_stopped(self, count: usize) -> Self {
+    pub(crate) fn with_stopped(mut self, count: usize) -> Self {
+        self.down = count;
         self.servers.iter().take(count).for_each(Server::pause);
         self
+    }
+
+    pub(crate) fn scheme(&self) -> &'static str {
+        if self.quorum { "redlock" } else { "redis" }
     }
 
     /// What comes after the scheme.
@@ -123,8 +135,7 @@ impl Place {
 impl Subject for Place {
     /// Answers may take longer than by default, for a machine that is busy with other tests.
     fn connect(&self) -> Connect {
-        let connect = fencepost_redis::connect(if self.quorum { "redlock" } else { "redis" }, &self.rest());
-        if self.quorum { connect.answer_within(Duration::from_secs(1)) } else { connect }
+        connect(self.scheme(), &self.rest())
     }
 
     /// A server has a second to greet us, which on a busy machine is not always enough: then it is tried again.
@@ -138,6 +149,32 @@ impl Subject for Place {
             }
         }
     }
+}
+
+impl Reachable for Place {
+    fn address(&self) -> String {
+        format!("{} {}", self.scheme(), self.rest())
+    }
+
+    fn reach(address: &str) -> Connect {
+        let (scheme, rest) = address.split_once(' ').expect("a scheme and the rest");
+        connect(scheme, rest)
+    }
+
+    /// At any server, also at one that the others outvote.
+    fn left_behind(&self) -> Vec<String> {
+        let each = self.servers[self.down..].iter().map(|server| (server.address(), server.keys()));
+        let held = each.flat_map(|(server, keys)| {
+            let stays = |key: &String| STAY.iter().any(|start| key.starts_with(start));
+            keys.into_iter().filter(move |key| !stays(key)).map(move |key| format!("{key} at {server}"))
+        });
+        held.collect()
+    }
+}
+
+fn connect(scheme: &str, rest: &str) -> Connect {
+    let connect = fencepost_redis::connect(scheme, rest);
+    if scheme == "redlock" { connect.answer_within(Duration::from_secs(1)) } else { connect }
 }
 
 /// Acquires as soon as enough nodes can be reached: a client takes a moment to connect again. Any other trouble is one.

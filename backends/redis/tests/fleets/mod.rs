@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use fencepost_core::Connect;
 use fencepost_testkit::cluster::Cluster;
 use fencepost_testkit::contract::Subject;
+use fencepost_testkit::contract::edges::Reachable;
 use fencepost_testkit::sentinels::Sentinels;
 
 /// What tests that run at the same time share; gone with the last of them.
@@ -58,5 +59,16 @@ impl Place<Cluster> {
 impl<T: Send + Sync + 'static> Subject for Place<T> {
     fn connect(&self) -> Connect {
         fencepost_redis::connect(self.scheme, &self.rest)
+    }
+}
+
+impl<T: Send + Sync + 'static> Reachable for Place<T> {
+    fn address(&self) -> String {
+        format!("{} {}", self.scheme, self.rest)
+    }
+
+    fn reach(address: &str) -> Connect {
+        let (scheme, rest) = address.split_once(' ').expect("a scheme and the rest");
+        fencepost_redis::connect(scheme, rest)
     }
 }

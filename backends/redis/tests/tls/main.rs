@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use certificates::Authority;
 use fencepost_core::{Blocking, Connect, EventKind, Guard, Locks, StoreError, StoreErrorKind, VirtualClock};
+use fencepost_testkit::contract::edges::Reachable;
 use fencepost_testkit::contract::{Subject, wait_for};
 use fencepost_testkit::poll;
 use fencepost_testkit::redis::Redis;
@@ -52,10 +53,21 @@ impl Place {
 }
 
 impl Subject for Place {
-    /// Answers may take longer than by default, for a machine that is busy with other tests.
     fn connect(&self) -> Connect {
-        let connect = fencepost_redis::connect(self.scheme, &self.rest(""));
-        if self.servers.len() > 1 { connect.answer_within(Duration::from_secs(1)) } else { connect }
+        Self::reach(&self.address())
+    }
+}
+
+impl Reachable for Place {
+    fn address(&self) -> String {
+        format!("{} {}", self.scheme, self.rest(""))
+    }
+
+    /// Answers may take longer than by default, for a machine that is busy with other tests.
+    fn reach(address: &str) -> Connect {
+        let (scheme, rest) = address.split_once(' ').expect("a scheme and the rest");
+        let connect = fencepost_redis::connect(scheme, rest);
+        if scheme == "redlock+tls" { connect.answer_within(Duration::from_secs(1)) } else { connect }
     }
 }
 

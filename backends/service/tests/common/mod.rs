@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use fencepost_core::{Blocking as _, Connect};
 use fencepost_testkit::contract::Subject;
+use fencepost_testkit::contract::edges::Reachable;
 use fencepost_testkit::redis::Redis;
 use fencepost_testkit::server::Server;
 
@@ -63,9 +64,19 @@ impl Place {
 }
 
 impl Subject for Place {
-    /// Each connection begins with another replica.
     fn connect(&self) -> Connect {
+        Self::reach(&self.address())
+    }
+}
+
+impl Reachable for Place {
+    /// Each connection begins with another replica.
+    fn address(&self) -> String {
         let first = self.connections.fetch_add(1, Ordering::SeqCst) % self.replicas.len();
-        fencepost_service::connect("fencepost+http", &format!("//{}", self.addresses(first)))
+        format!("//{}", self.addresses(first))
+    }
+
+    fn reach(address: &str) -> Connect {
+        fencepost_service::connect("fencepost+http", address)
     }
 }

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use fencepost_core::Connect;
+use fencepost_testkit::contract::edges::Reachable;
 use fencepost_testkit::contract::{Subject, lengthen_leases};
 use fencepost_testkit::server::Server;
 use fencepost_testkit::shared::Shared;
@@ -17,6 +18,9 @@ use fencepost_testkit::zookeeper::{Ensemble, ZooKeeper};
 static SERVER: Shared<ZooKeeper> = Shared::new();
 static ENSEMBLE: Mutex<Weak<Ensemble>> = Mutex::new(Weak::new());
 static PLACES: AtomicU32 = AtomicU32::new(0);
+
+/// Four servers in as many virtual machines take their time on a busy computer.
+const SHORTEST_LEASE: Duration = Duration::from_millis(2500);
 
 /// What has to live as long as the locks.
 pub(crate) enum Host {
@@ -32,8 +36,7 @@ pub(crate) struct Place {
 
 impl Place {
     pub(crate) fn on(host: Host) -> Self {
-        // Four servers in as many virtual machines take their time on a busy computer.
-        lengthen_leases(Duration::from_millis(2500));
+        lengthen_leases(SHORTEST_LEASE);
         Self { host, root: format!("tests/place{}", PLACES.fetch_add(1, Ordering::SeqCst)) }
     }
 
@@ -68,5 +71,16 @@ impl Place {
 impl Subject for Place {
     fn connect(&self) -> Connect {
         self.connect_to(&self.servers())
+    }
+}
+
+impl Reachable for Place {
+    fn address(&self) -> String {
+        format!("//{}/{}", self.servers(), self.root)
+    }
+
+    fn reach(address: &str) -> Connect {
+        lengthen_leases(SHORTEST_LEASE);
+        fencepost_zookeeper::connect("zk", address)
     }
 }

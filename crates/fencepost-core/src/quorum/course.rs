@@ -14,7 +14,7 @@ use super::hold::{Hold, Upkeep};
 use super::line::Line;
 use super::pursuit::Pursuit;
 use super::terms::Terms;
-use super::{Effect, Quorum, Requests, Scene};
+use super::{Effect, Errand, Quorum, Requests, Scene};
 use crate::clock::{Alarm, AlarmId, Moment};
 use crate::error::Vote;
 use crate::event::EventKind;
@@ -298,6 +298,7 @@ impl Course {
     /// Releases it once more, because it ended while somebody else's step with its request was about to be sent: its own
     /// release may have come before what it was to undo.
     pub(super) fn undo(self: &Arc<Self>, asked: Proposal, deadline: Moment) {
+        let undoing = Arc::new(Undoing { _course: self.clone(), _errand: self.quorum.errands.errand() });
         let raise = match asked {
             Proposal::Exactly(token) => Some(token),
             Proposal::Next => None,
@@ -305,7 +306,7 @@ impl Course {
         for (node, store) in self.quorum.nodes.iter().enumerate() {
             let (claim, pass) = (self.claim.clone(), self.quorum.proposal(raise));
             let step = Step::Release { claim, raise, pass, then: None };
-            store.submit(step, deadline, Reply::new(self.clone(), node, 0));
+            store.submit(step, deadline, Reply::new(undoing.clone(), node, 0));
         }
     }
 
@@ -400,6 +401,17 @@ impl Drop for Shift<'_> {
     fn drop(&mut self) {
         self.0.inbox.lock().unwrap_or_else(PoisonError::into_inner).at_work = false;
     }
+}
+
+/// A release that nobody looks at again: it is over when the last node has answered.
+struct Undoing {
+    /// The connection lives until then.
+    _course: Arc<Course>,
+    _errand: Errand,
+}
+
+impl Mailbox for Undoing {
+    fn post(self: Arc<Self>, _: Post) {}
 }
 
 impl Mailbox for Course {

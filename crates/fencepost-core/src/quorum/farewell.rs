@@ -1,12 +1,13 @@
 //! Giving a lock up: everywhere it may be, until every node has confirmed it or the lease is over.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Effect, Scene};
 use crate::clock::Moment;
 use crate::error::{self, LossReason, ReleaseOutcome, StoreError, StoreErrorKind};
 use crate::event::EventKind;
-use crate::store::{Answer, Proposal, Step, Then, Trouble};
+use crate::store::{Answer, Proposal, Step, Store, Then, Trouble};
 use crate::token::FencingToken;
 
 /// The pause between two tries grows from the time of one answer to this.
@@ -107,6 +108,21 @@ impl Farewell {
     /// Nothing is left to be done.
     pub(super) fn is_over(&self) -> bool {
         !self.nodes.iter().any(|node| matches!(node, Node::Owed { .. }))
+    }
+
+    /// How many nodes have said nothing to it yet.
+    pub(super) fn unanswered(&self) -> u64 {
+        self.nodes.iter().map(|node| u64::from(matches!(node, Node::Owed { trouble: None, .. }))).sum()
+    }
+
+    /// Whether a live node has still to confirm it. One that answers an error is waited for only if its store knows that
+    /// the link is up again; and never for what waiting cannot cure.
+    pub(super) fn owes(&self, stores: &[Arc<dyn Store>]) -> bool {
+        self.nodes.iter().zip(stores).any(|(node, store)| match node {
+            Node::Owed { trouble: None, .. } => store.is_live() != Some(false),
+            Node::Owed { trouble: Some(trouble), .. } => trouble.kind.passes() && store.is_live() == Some(true),
+            Node::Clean | Node::Answered { .. } => false,
+        })
     }
 
     pub(super) fn next_wake(&self) -> Option<Moment> {

@@ -4,7 +4,7 @@
 //! state machines that decide and do nothing themselves; [`course`] runs them, from the first request of a claim to its
 //! last; [`line`] lets one claim per lock and process contend; [`together`] begins several claims by one step; [`stays`]
 //! knows what each actor has; [`prospect`] says whether waiting can help; [`inquiry`] asks all nodes one question;
-//! [`circles`] looks for deadlocks.
+//! [`circles`] looks for deadlocks; [`drain`] ends a connection.
 //!
 //! There is no async runtime and no task in here. Stores post answers and the clock rings alarms, on their own threads;
 //! each moves the machine of its claim one step. So renewals and releases go on while the user's runtime is blocked or
@@ -14,6 +14,7 @@ mod ballot;
 mod chance;
 mod circles;
 mod course;
+mod drain;
 mod electorate;
 mod farewell;
 mod hold;
@@ -40,6 +41,8 @@ use crate::token::FencingToken;
 pub(crate) use chance::Chance;
 pub(crate) use circles::acquired;
 pub(crate) use course::Course;
+pub(crate) use drain::Errand;
+use drain::Tally;
 pub(crate) use electorate::Electorate;
 use line::Line;
 pub(crate) use stays::{Entry, Stay, Stays};
@@ -68,6 +71,8 @@ pub(crate) struct Quorum {
     /// What actors have, that they can enter again.
     pub(crate) stays: Arc<Stays>,
     registry: Mutex<Registry>,
+    /// Releases that no claim waits for.
+    errands: Tally,
     /// For those who look for deadlocks.
     picture: Mutex<circles::Picture>,
     chance: Chance,
@@ -96,7 +101,7 @@ impl Quorum {
             false => Electorate::of_sets(nodes.len(), sets)?,
         };
         let (line, guests, stays, registry) = (Line::default(), Line::default(), Arc::default(), Mutex::default());
-        let picture = Mutex::default();
+        let (picture, errands) = (Mutex::default(), Tally::default());
         Ok(Self {
             nodes,
             electorate,
@@ -108,6 +113,7 @@ impl Quorum {
             guests,
             stays,
             registry,
+            errands,
             picture,
             chance,
         })

@@ -31,6 +31,9 @@ pub use crate::name::{LockName, Owner};
 pub use crate::state::{Holder, LockState, Waiter, YieldRequest};
 pub use crate::token::FencingToken;
 
+use crate::handle::as_engine;
+use crate::quorum::Errand;
+
 /// What a store can do. Few on purpose: a new ability has to change what the engine does.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Abilities {
@@ -391,7 +394,7 @@ impl Reply {
 
     /// Says something that was not asked for.
     pub fn push(&self, event: Event) {
-        Arc::clone(&self.to).post(Post { node: self.node, request: self.request, event });
+        as_engine(|| Arc::clone(&self.to).post(Post { node: self.node, request: self.request, event }));
     }
 }
 
@@ -438,6 +441,16 @@ pub trait Store: Send + Sync + 'static {
     fn owed(&self, _submitted: Moment) -> Owed {
         Owed::Unknown
     }
+    /// Whether answers can be expected soon: there is a link, and the server is not silent. `None`: the store does not
+    /// know. At the end of a connection nobody waits for one that is not live.
+    fn is_live(&self) -> Option<bool> {
+        None
+    }
+    /// Ends what is kept for claims to come: leases and sessions that nothing rests on. It is done when `closing` is
+    /// dropped. Claims may still be held, and a step that comes later is served like any other.
+    fn close(&self, closing: Closing) {
+        drop(closing);
+    }
 }
 
 #[deny(clippy::missing_trait_methods)]
@@ -464,6 +477,29 @@ impl<S: Store + ?Sized> Store for Arc<S> {
 
     fn owed(&self, submitted: Moment) -> Owed {
         (**self).owed(submitted)
+    }
+
+    fn is_live(&self) -> Option<bool> {
+        (**self).is_live()
+    }
+
+    fn close(&self, closing: Closing) {
+        (**self).close(closing);
+    }
+}
+
+/// What a store still has to do before its connection is closed: over when it is dropped.
+pub struct Closing(#[allow(dead_code, reason = "held for its Drop")] Errand);
+
+impl Closing {
+    pub(crate) fn new(errand: Errand) -> Self {
+        Self(errand)
+    }
+}
+
+impl fmt::Debug for Closing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Closing")
     }
 }
 

@@ -7,6 +7,7 @@
 pub mod deadlocks;
 pub mod delay;
 pub mod downgrade;
+pub mod edges;
 pub mod election;
 pub mod exclusion;
 pub mod fencing;
@@ -105,7 +106,9 @@ pub fn ends_as_busy<G: Grant>(lock: &Lock<G>, holder: &str) {
 /// A promise by its file and name, and how it is put to the test.
 pub type Promise<S> = (&'static str, fn(&S));
 
-/// Runs the contract on a back end: `contract!(expression that makes a fresh Subject)`.
+/// Runs the contract on a back end: `contract!(expression that makes a fresh Subject)`. What happens at the edges of a
+/// process is put to the test with real ones, so the subject has to be [`edges::Reachable`]; one whose locks live in the
+/// test's own process says so: `contract!(Subject::new(), within one process)`.
 ///
 /// A store says so if it has no `line` that waiters stand in, or no `readers` that hold together:
 /// `contract!(Subject::new(), without line and readers)`. What that leaves out is listed below, under these names; each
@@ -231,6 +234,31 @@ macro_rules! contract {
             yielding: readers_are_asked_and_so_is_one_without_a_token;
         }
     };
+    // What needs other processes.
+    (@edges tests { $subject:expr }) => {
+        /// Not a test of its own: what the other processes run.
+        #[test]
+        fn in_another_process() {
+            $crate::contract::edges::in_another_process(|| $subject);
+        }
+        $crate::contract! { @programs { $subject },
+            edges: a_blocked_runtime_keeps_its_lock_and_frees_it_at_the_end;
+            edges: a_guard_dropped_at_the_end_of_main_leaves_nothing_behind;
+            edges: a_main_that_panics_leaves_nothing_behind;
+            edges: a_process_that_stood_still_beyond_its_lease_writes_nothing_more;
+            edges: a_program_that_ends_while_it_waits_leaves_the_queue;
+            edges: a_try_in_vain_leaves_nothing_behind;
+            edges: a_waiter_that_is_told_to_end_by_sigterm_leaves_the_queue;
+        }
+    };
+    (@programs $subject:tt, $($file:ident: $promise:ident;)*) => {
+        $(
+            #[test]
+            fn $promise() {
+                $crate::contract::$file::$promise(&$subject, module_path!());
+            }
+        )*
+    };
     (@names (), $($file:ident: $promise:ident;)*) => {
         [$((concat!(stringify!($file), "::", stringify!($promise)), $crate::contract::$file::$promise)),*]
     };
@@ -244,10 +272,15 @@ macro_rules! contract {
     };
     ($subject:expr, without line and readers) => {
         $crate::contract! { @core tests { $subject } }
+        $crate::contract! { @edges tests { $subject } }
     };
-    ($subject:expr) => {
+    ($subject:expr, within one process) => {
         $crate::contract! { @core tests { $subject } }
         $crate::contract! { @line tests { $subject } }
         $crate::contract! { @readers tests { $subject } }
+    };
+    ($subject:expr) => {
+        $crate::contract! { $subject, within one process }
+        $crate::contract! { @edges tests { $subject } }
     };
 }

@@ -235,6 +235,16 @@ impl Course {
         }
     }
 
+    /// On its way out, and a live node has not answered its release yet.
+    pub(in crate::quorum) fn owes(&self) -> bool {
+        match &self.state().life.phase {
+            Phase::Leaving(farewell) => return farewell.owes(&self.quorum.nodes),
+            Phase::Lined | Phase::Pursuing(_) | Phase::Held(_) => {}
+            Phase::Done(_) => return false,
+        }
+        self.is_leaving()
+    }
+
     /// It may be asked for again elsewhere, and nothing of it was given up yet.
     pub(crate) fn may_go_on_elsewhere(&self) -> bool {
         self.terms.repeats && !self.is_past()
