@@ -89,7 +89,7 @@ fn a_key_whose_lease_is_over_or_that_never_had_one_is_no_lock() {
 
 #[test]
 fn init_is_refused_when_a_node_does_not_answer_and_trusts_none() {
-    let mut place = Place { servers: Vec::new(), proxies: Vec::new(), quorum: true, settings: "" };
+    let mut place = Place { servers: Vec::new(), proxies: Vec::new(), quorum: true, settings: "", down: 0 };
     place.servers.extend((0..3).map(|_| Redis::new().start()));
     place.servers[2].kill();
     let error = init(&place).expect_err("one is missing");
@@ -119,7 +119,7 @@ fn a_quarantined_node_is_said_to_need_init_in_a_new_cluster_only() {
         said.expect("BUG: just found")
     };
     let servers = (0..3).map(|_| Redis::new().start()).collect();
-    let new = Place { servers, proxies: Vec::new(), quorum: true, settings: "" };
+    let new = Place { servers, proxies: Vec::new(), quorum: true, settings: "", down: 0 };
     assert!(said(&new).contains("fencepost init"), "{}", said(&new));
     let mut used = Place::quorum(3);
     used.servers[2].kill();

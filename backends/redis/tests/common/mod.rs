@@ -27,7 +27,7 @@ pub(crate) struct Place {
     /// What stands behind the `?` of the URL.
     pub(crate) settings: &'static str,
     /// The first so many were killed or stopped.
-    down: usize,
+    pub(crate) down: usize,
 }
 
 impl Place {
