@@ -203,6 +203,8 @@ pub(crate) struct Story {
     pub(crate) server_cpu: f64,
     /// Commands per turn and node.
     pub(crate) commands: f64,
+    /// Runs of scripts per turn and node: each request of a lock is one.
+    pub(crate) requests: f64,
     /// Of a thousand turns, so many came before that of a lower ticket.
     pub(crate) inversions: f64,
 }
@@ -219,6 +221,7 @@ impl Contest {
             client_cpu: client_cpu / turns.len() as f64,
             server_cpu: used.cpu / turns.len() as f64,
             commands: used.sent / turns.len() as f64 / nodes as f64,
+            requests: used.scripts / turns.len() as f64 / nodes as f64,
             inversions: 0.0,
         };
         // What began after the end is the last turn of those who still waited then: it is checked, but not counted.

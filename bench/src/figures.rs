@@ -26,6 +26,7 @@ pub(crate) const RATE: Figure = Figure::more("pairs", Unit::PerSecond, |story| s
 pub(crate) const CLIENT: Figure = Figure::less("client CPU per pair", Unit::Nanos, |story| story.client_cpu);
 pub(crate) const SERVER: Figure = Figure::less("server CPU per pair, all nodes", Unit::Nanos, |story| story.server_cpu);
 pub(crate) const COMMANDS: Figure = Figure::less("commands per pair and node", Unit::Number, |story| story.commands);
+pub(crate) const REQUESTS: Figure = Figure::less("requests per pair and node", Unit::Number, |story| story.requests);
 pub(crate) const OTHERS: Figure = Figure::more("to another waiter", Unit::PerSecond, |story| story.to_another);
 pub(crate) const GAP: Figure =
     Figure::less("unlock to next holder, p50", Unit::Nanos, |story| story.gaps.percentile(50));

@@ -104,8 +104,7 @@ impl Link {
         let up = state.up.as_mut()?;
         match up.waiting.front() {
             Some(Waiting::Subscription(subscription)) if subscription.channel == channel => {
-                up.heard_at = self.clock.now();
-                up.waiting.pop_front()
+                up.answered(self.clock.now(), &self.pace)
             }
             // The slot has moved, and with it its shard's channels: whoever waits goes there, too.
             _ => {

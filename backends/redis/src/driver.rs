@@ -13,7 +13,7 @@ use crate::error;
 use crate::fleet::Fleet;
 use crate::greeting::{self, Server};
 use crate::keys::Keys;
-use crate::link::{Common, Link, Up};
+use crate::link::{Common, Link};
 use crate::scripts::{Dialect, Trust};
 use crate::sentinel;
 use crate::sets;
@@ -294,19 +294,23 @@ impl Driver {
                 self.fail(number, slow("the others did not answer"))
             }
             Stage::Up => {
-                let silent = {
-                    let state = self.peers[number].link.state();
-                    let owes = |up: &Up| !up.waiting.is_empty() && now.since(up.heard_at) > SILENCE_MAX;
-                    state.up.as_ref().is_some_and(owes)
-                };
                 self.peers[number].link.leave_quiet_channels(now);
-                if silent {
+                if self.is_silent(number, now) {
+                    // Perhaps it was this process that stood still, and the answers are there.
+                    self.read(number);
+                }
+                if self.is_silent(number, now) {
                     let message = format!("it owes an answer and said nothing for {SILENCE_MAX:?}");
                     self.fail(number, Trouble::new(StoreErrorKind::TooSlow, message));
                 }
             }
             _ => {}
         }
+    }
+
+    fn is_silent(&self, number: usize, now: Moment) -> bool {
+        let state = self.peers[number].link.state();
+        state.up.as_ref().is_some_and(|up| !up.waiting.is_empty() && now.since(up.heard_at) > SILENCE_MAX)
     }
 
     fn connect(&mut self, number: usize) {
@@ -384,11 +388,7 @@ impl Driver {
                     peer.link.voice.iter().for_each(|voice| voice.answers(now));
                     let waiting = {
                         let mut state = peer.link.state();
-                        let up = state.up.as_mut();
-                        up.and_then(|up| {
-                            up.heard_at = now;
-                            up.waiting.pop_front()
-                        })
+                        state.up.as_mut().and_then(|up| up.answered(now, &peer.link.pace))
                     };
                     match waiting {
                         Some(waiting) => peer.link.complete(waiting, Ok(value)),
@@ -399,6 +399,9 @@ impl Driver {
             }
         };
         peer.input.drain(..used);
+        if used > 0 {
+            peer.link.catch_up();
+        }
         match (broken, ended) {
             (Some(why), _) => self.fail(number, Trouble::new(StoreErrorKind::Unexpected, why)),
             (None, Err(error)) => self.fail(number, unreachable(&error)),
@@ -447,13 +450,15 @@ impl Driver {
         peer.pause = (peer.pause * 2).min(PAUSE_MAX);
         peer.input.clear();
         peer.tried = true;
-        let waiting = {
+        let (waiting, held_back) = {
             let mut state = peer.link.state();
             state.trouble = trouble.clone();
-            state.up.take().map(|up| up.waiting).unwrap_or_default()
+            peer.link.pace.is_down();
+            state.up.take().map(|up| (up.waiting, up.held_back)).unwrap_or_default()
         };
         let link = peer.link.clone();
         waiting.into_iter().for_each(|waiting| link.complete(waiting, Err(trouble.clone())));
+        held_back.into_iter().for_each(|(_, reply, _)| reply.answer(Err(trouble.clone())));
         match &self.fleet {
             None => self.settled.set(number, false, self.clock.now()),
             Some(_) => self.lost(number),

@@ -12,6 +12,7 @@ mod init;
 mod keys;
 mod link;
 mod listeners;
+mod pace;
 mod probe;
 mod reconfigure;
 mod redisson;
@@ -45,7 +46,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use driver::Started;
-use fencepost_core::store::{Clock, Members, Opening, Store, StoreError, StoreErrorKind, connect_async};
+use fencepost_core::store::{Clock, Members, Opening, Store, StoreError, StoreErrorKind, Trouble, connect_again};
 use fencepost_core::{Connect, Invalid};
 use fleet::FleetNode;
 use url::{Config, Deployment};
@@ -70,7 +71,8 @@ pub fn connect(scheme: &str, rest: &str) -> Connect {
         Err(invalid) => return Connect::invalid(invalid),
     };
     let answer_within = config.answer_within;
-    let connect = connect_async(move |Opening { clock, .. }| {
+    let connect = connect_again(move |Opening { clock, .. }| {
+        let config = config.clone();
         Box::pin(async move {
             let sets = config.sets.clone();
             Ok(Members::in_sets(open_any(config, clock).await?, sets))
@@ -107,15 +109,25 @@ async fn open(config: Config, clock: Clock) -> Result<Vec<RedisNode>, StoreError
     let Started { links, handle, .. } = started(&config, &clock)?;
     let handle = Arc::new(handle);
     let largest_ttl = config.quorum.then_some(config.max_ttl);
+    let sets = sets::or_one(config.nodes.len(), &config.sets);
     let nodes: Vec<RedisNode> =
         links.into_iter().map(|link| RedisNode::new(link, largest_ttl, handle.clone())).collect();
     let up = poll_fn(|context| handle.settled.poll(context.waker()).map_or(Poll::Pending, Poll::Ready)).await;
     if up == 0 {
-        let trouble = nodes.iter().find_map(|node| node.trouble().map(|trouble| (node.label(), trouble)));
-        let (label, trouble) = trouble.expect("BUG: a server that is not up has a reason");
+        let (label, trouble) = deciding(&sets, &nodes);
         return Err(StoreError::new(trouble.kind, "connect", format!("{label}: {}", trouble.message)));
     }
     Ok(nodes)
+}
+
+/// Whose trouble is the connection's, of servers of which none is up: one that waiting cures, as long as such servers are
+/// majorities.
+fn deciding(sets: &[Vec<usize>], nodes: &[RedisNode]) -> (String, Trouble) {
+    let troubles: Vec<Trouble> = nodes.iter().map(|node| node.trouble().unwrap_or_else(link::not_connected)).collect();
+    let passes = |node: usize| matches!(troubles[node].kind, StoreErrorKind::Unreachable | StoreErrorKind::TooSlow);
+    let may_recover = sets::have_majorities(sets, passes);
+    let decides = (0..nodes.len()).find(|node| passes(*node) == may_recover).unwrap_or(0);
+    (nodes[decides].label(), troubles[decides].clone())
 }
 
 async fn open_fleet(config: Config, clock: Clock) -> Result<FleetNode, StoreError> {

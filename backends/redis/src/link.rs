@@ -10,13 +10,14 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, UNIX_EPOCH};
 
-use fencepost_core::store::{Clock, Event, FencingToken, Moment, Owner, Reply, Step, StoreErrorKind, Trouble};
+use fencepost_core::store::{Clock, Event, FencingToken, Moment, Owed, Owner, Reply, Step, StoreErrorKind, Trouble};
 
 use crate::channels::{Channels, Subscription};
 use crate::error;
 use crate::fleet::{Fleet, PROBATION_IS_OVER};
 use crate::keys::{Keys, Layout};
 use crate::listeners::Listeners;
+use crate::pace::{Pace, Trips};
 use crate::replicas::Replicas;
 use crate::scripts::{Dialect, Script, Trust};
 use crate::sentinel;
@@ -26,9 +27,12 @@ use crate::standing::{Says, Voice, Vouch};
 use crate::steps::{self, Meaning, Read};
 use crate::wire::{self, Value};
 
-/// The most bytes that wait for a slow server, and the most answers.
+/// The most bytes that wait for a slow server, and the most answers. Steps beyond that wait for their turn.
 const UNSENT_MAX: usize = 8 << 20;
-const WAITING_MAX: usize = 100_000;
+const WAITING_MAX: usize = 16_384;
+
+/// How long the driver may take to read what has come.
+const UNREAD_GRACE: Duration = Duration::from_millis(50);
 
 /// So many bytes are not kept back for the driver's next write: the server may begin with them.
 const FLUSH_AT: usize = 4096;
@@ -94,6 +98,7 @@ pub(crate) struct Link {
     ahead_us: AtomicI64,
     /// Where it votes, as one of several. `None`: it is alone, or found by others.
     pub(crate) voice: Option<Voice>,
+    pub(crate) pace: Pace,
     state: Mutex<State>,
 }
 
@@ -128,19 +133,36 @@ pub(crate) struct Up {
     pub(crate) since: Moment,
     /// When the server last said something, or was first asked after a silence.
     pub(crate) heard_at: Moment,
+    trips: Trips,
+    /// Steps that wait for their turn because too much is under way, in order.
+    pub(crate) held_back: VecDeque<(Step, Reply, Again)>,
+    /// Somebody is writing what was held back: whatever comes meanwhile goes behind it.
+    catching_up: bool,
     /// What it listens to beside its inbox.
     pub(crate) channels: Channels,
 }
 
 impl Link {
     pub(crate) fn new(label: String, common: &Common) -> Self {
-        let trouble = Trouble::new(StoreErrorKind::Unreachable, "not connected yet");
-        let state = State { up: None, trouble, trust: Vec::new() };
+        let state = State { up: None, trouble: not_connected(), trust: Vec::new() };
         let ahead_us = AtomicI64::new(i64::MIN);
         let Common { keys, inbox, clock, waker, listeners, replicas, fleet } = common.clone();
         let listeners = listeners.unwrap_or_default();
         let (voice, state) = (None, Mutex::new(state));
-        Self { label, keys, inbox, clock, waker, listeners, replicas, fleet, ahead_us, voice, state }
+        Self {
+            label,
+            keys,
+            inbox,
+            clock,
+            waker,
+            listeners,
+            replicas,
+            fleet,
+            ahead_us,
+            voice,
+            pace: Pace::down(),
+            state,
+        }
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
@@ -198,11 +220,43 @@ impl Link {
         });
     }
 
-    /// Sends a step about one lock.
+    /// Sends a step about one lock, or keeps it until fewer are under way.
     pub(crate) fn step(self: &Arc<Self>, step: Step, reply: Reply, again: Again) {
         if let Some(trouble) = steps::refused(&self.keys, &step) {
             return reply.answer(Err(trouble));
         }
+        {
+            let mut state = self.state();
+            if let Some(up) = state.up.as_mut().filter(|up| up.is_full() || up.catching_up || !up.held_back.is_empty())
+            {
+                up.held_back.push_back((step, reply, again));
+                return self.pace.owes(up.owed());
+            }
+        }
+        self.write_step(step, reply, again);
+    }
+
+    /// Writes steps that were held back, as many as there is room for.
+    pub(crate) fn catch_up(self: &Arc<Self>) {
+        loop {
+            let (step, reply, again) = {
+                let mut state = self.state();
+                let Some(up) = state.up.as_mut() else { return };
+                if up.is_full() {
+                    return;
+                }
+                let Some(next) = up.held_back.pop_front() else {
+                    up.catching_up = false;
+                    return;
+                };
+                up.catching_up = true;
+                next
+            };
+            self.write_step(step, reply, again);
+        }
+    }
+
+    fn write_step(self: &Arc<Self>, step: Step, reply: Reply, again: Again) {
         let clock = self.server_clock().unwrap_or_else(|| FencingToken::at(self.clock.wall()));
         let (call, meaning) = steps::call(&self.keys, &self.inbox, clock, &step);
         let replicas = self.replicas.filter(|_| Replicas::concern(&step));
@@ -263,6 +317,19 @@ impl Link {
         self.state().up.is_some()
     }
 
+    /// What is known of the answer to a step of this moment.
+    pub(crate) fn owed(&self, submitted: Moment) -> Owed {
+        let Some(silent_at) = self.pace.silent_at(submitted) else { return Owed::Unknown };
+        if self.pace.is_busy() {
+            let now = self.clock.now();
+            // Answers may be here for which the driver had no time yet: then this process is late, and not the server.
+            if silent_at <= now && self.state().up.as_ref().is_some_and(|up| up.socket.has_unread()) {
+                return Owed::Until(now.plus(UNREAD_GRACE));
+            }
+        }
+        Owed::Until(silent_at)
+    }
+
     /// Whether an answer can be expected soon: nothing is owed on it, or the server has said something lately.
     pub(crate) fn is_live(&self) -> bool {
         let now = self.clock.now();
@@ -277,26 +344,25 @@ impl Link {
         write: impl FnOnce(&Up, &mut Vec<u8>),
     ) {
         let mut state = self.state();
-        let trouble = match &state.up {
-            None => Some(state.trouble.clone()),
-            Some(up) if up.unsent.len() > UNSENT_MAX || up.waiting.len() > WAITING_MAX => {
-                Some(Trouble::new(StoreErrorKind::TooSlow, "too many requests wait for this server"))
-            }
-            Some(_) => None,
-        };
-        if let Some(trouble) = trouble {
+        let Some(up) = state.up.as_mut() else {
+            let trouble = state.trouble.clone();
             drop(state);
             return waiting.into_iter().flatten().for_each(|waiting| self.complete(waiting, Err(trouble.clone())));
-        }
-        let up = state.up.as_mut().expect("BUG: just looked at");
+        };
         let idle = up.waiting.is_empty() && up.unsent.is_empty();
         let mut unsent = std::mem::take(&mut up.unsent);
         write(up, &mut unsent);
         up.unsent = unsent;
         up.waiting.extend(waiting.into_iter().flatten());
-        if idle {
-            up.heard_at = self.clock.now();
+        if idle || up.trips.is_idle() {
+            let now = self.clock.now();
+            up.trips.written(up.waiting.len(), now);
+            if idle {
+                up.heard_at = now;
+                self.pace.heard(now);
+            }
         }
+        self.pace.owes(up.owed());
         if idle || up.unsent.len() >= FLUSH_AT {
             // A failure shows on the driver's side too, which then takes the link down.
             let _ = up.flush();
@@ -418,6 +484,25 @@ impl Link {
 }
 
 impl Up {
+    /// The answer to the oldest request has come: who waits for it.
+    pub(crate) fn answered(&mut self, now: Moment, pace: &Pace) -> Option<Waiting> {
+        self.heard_at = now;
+        self.trips.answered(now, pace);
+        let waiting = self.waiting.pop_front();
+        pace.heard(now);
+        pace.owes(self.owed());
+        waiting
+    }
+
+    /// As much is under way as may be.
+    fn is_full(&self) -> bool {
+        self.unsent.len() > UNSENT_MAX || self.waiting.len() > WAITING_MAX
+    }
+
+    fn owed(&self) -> usize {
+        self.waiting.len() + self.held_back.len()
+    }
+
     pub(crate) fn new(socket: Socket, hashes: Vec<(Script, String)>, dialect: Dialect, now: Moment) -> Self {
         Self {
             socket: Arc::new(socket),
@@ -428,6 +513,9 @@ impl Up {
             asked_driver: false,
             since: now,
             heard_at: now,
+            trips: Trips::default(),
+            held_back: VecDeque::new(),
+            catching_up: false,
             channels: Channels::default(),
         }
     }
@@ -450,6 +538,10 @@ impl Up {
         self.unsent.drain(..sent);
         result
     }
+}
+
+pub(crate) fn not_connected() -> Trouble {
+    Trouble::new(StoreErrorKind::Unreachable, "not connected yet")
 }
 
 /// What `trust.lua` says. `is_used`: another node votes in this set, so it is no new one.

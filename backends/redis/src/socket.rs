@@ -145,6 +145,14 @@ impl Socket {
         }
     }
 
+    /// Something has come that nobody has read yet.
+    pub(crate) fn has_unread(&self) -> bool {
+        match &self.plain {
+            Plain::Tcp(stream) => stream.peek(&mut [0]).is_ok_and(|count| count > 0),
+            Plain::Unix(_) => false,
+        }
+    }
+
     /// Reads what came. With TLS it also writes what TLS has left to say, so reading is due when there is room, too.
     pub(crate) fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         match &self.tls {

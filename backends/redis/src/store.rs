@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fencepost_core::store::{
-    Abilities, Answer, Claim, FencingToken, Listening, LockName, LockState, Mailbox, Moment, Post, Reply, Step, Store,
-    StoreErrorKind, Trouble,
+    Abilities, Answer, Claim, FencingToken, Listening, LockName, LockState, Mailbox, Moment, Owed, Post, Reply, Step,
+    Store, StoreErrorKind, Trouble,
 };
 
 use crate::driver::Handle;
@@ -64,6 +64,10 @@ impl Store for RedisNode {
 
     fn clock(&self) -> Option<FencingToken> {
         self.link.server_clock()
+    }
+
+    fn owed(&self, submitted: Moment) -> Owed {
+        self.link.owed(submitted)
     }
 
     fn is_live(&self) -> Option<bool> {

@@ -43,7 +43,8 @@ impl Service {
             Ok(settings) => settings,
             Err(invalid) => return Connect::invalid(invalid),
         };
-        store::connect_async(move |opening| {
+        store::connect_again(move |opening| {
+            let settings = settings.clone();
             Box::pin(async move {
                 let store = Self::open(settings, opening.clock).await?;
                 Ok(vec![Arc::new(store) as Arc<dyn Store>])

@@ -44,7 +44,11 @@ mod worker;
 pub use doctor::examine;
 pub use store::Sqlite;
 
+use std::future::ready;
+use std::sync::Arc;
+
 use fencepost_core::Connect;
+use fencepost_core::store::{Store, connect_again};
 
 /// Connects to the locks in a file, which is created on first use.
 ///
@@ -52,5 +56,8 @@ use fencepost_core::Connect;
 /// are created too. A file that cannot be used is reported when the answer is awaited.
 pub fn connect(path: &str) -> Connect {
     let path = path.to_owned();
-    fencepost_core::store::connect(move |opening| Ok(vec![Sqlite::open(&path, opening.clock)?]))
+    connect_again(move |opening| {
+        let opened = Sqlite::open(&path, opening.clock).map(|store| vec![Arc::new(store) as Arc<dyn Store>]);
+        Box::pin(ready(opened))
+    })
 }

@@ -28,7 +28,7 @@ pub(crate) use floor::FLOOR;
 #[cfg(feature = "coordinators")]
 pub(crate) use foreign::KAZOO;
 pub(crate) use foreign::{POTTERY, REDIS_PY, REDLOCK_4, REDLOCK_5, install};
-pub(crate) use ours::{HEARD, OURS, PLAIN};
+pub(crate) use ours::{HEARD, OURS, OURS_BY_DEFAULT, PLAIN};
 pub(crate) use redis_lock::REDIS_LOCK;
 pub(crate) use rslock::RSLOCK;
 #[cfg(feature = "coordinators")]
@@ -41,6 +41,7 @@ const TTL: Duration = Duration::from_secs(30);
 const ALL: &[&Kind] = &[
     &FLOOR,
     &OURS,
+    &OURS_BY_DEFAULT,
     &PLAIN,
     &HEARD,
     &RSLOCK,

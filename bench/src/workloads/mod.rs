@@ -3,6 +3,7 @@
 mod contended;
 #[cfg(feature = "coordinators")]
 mod coordinators;
+mod crowd;
 mod faults;
 mod handover;
 mod memory;
@@ -27,6 +28,7 @@ pub(crate) const ALL: &[Workload] = &[
     waiting::WORKLOAD,
     redis::ONE,
     redis::FIVE,
+    crowd::WORKLOAD,
     contended::ONE,
     contended::FIVE,
     contended::LONG,

@@ -1,6 +1,7 @@
 //! The command `fencepost`: arguments → settings → command → exit code.
 
 mod args;
+mod causes;
 mod child;
 mod commands;
 mod connections;

@@ -48,6 +48,11 @@ impl Settings {
         }
     }
 
+    /// Where a connection of another thread is opened.
+    pub(crate) fn connections(&self) -> Connections {
+        self.connections.clone()
+    }
+
     pub(crate) fn open(&self, connect: Connect) -> Result<Locks, Failure> {
         Ok(self.connections.open(connect)?)
     }

@@ -1,14 +1,16 @@
 //! Connecting: what a connection needs to know, and the door for stores.
 
 use std::fmt;
-use std::future::{Future, IntoFuture, ready};
-use std::pin::Pin;
+use std::future::{Future, IntoFuture, poll_fn, ready};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
-use crate::clock::Clock;
+use crate::bell::Bell;
+use crate::clock::{Clock, Moment};
 use crate::error::{Invalid, StoreError, StoreErrorKind};
-use crate::event::{Herald, Observer};
+use crate::event::{EventKind, Herald, Observer};
 use crate::handle::{DRAIN_WITHIN, Handle};
 use crate::locks::{Defaults, Locks};
 use crate::name::checked_label;
@@ -16,7 +18,20 @@ use crate::quorum::{Chance, Quorum};
 use crate::store::Store;
 
 type Boxed<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
-type Opener = Box<dyn FnOnce(Opening) -> Boxed<Members> + Send>;
+type Attempt = Boxed<Members>;
+
+/// How the stores are opened.
+enum Opener {
+    /// They are there already, or cannot be opened twice.
+    Once(Box<dyn FnOnce(Opening) -> Attempt + Send>),
+    /// Tried anew after a failure that passes, if the caller waits for the store.
+    Again(Box<dyn FnMut(Opening) -> Attempt + Send>),
+}
+
+/// Between two attempts to open a store that is away.
+const RETRY_PAUSE: Duration = Duration::from_millis(200);
+/// The first attempt has at least this time, however short the wait: a store that is up but far away must not seem down.
+const FIRST_ATTEMPT_MIN: Duration = Duration::from_secs(1);
 
 /// What a store is told when it is opened.
 #[derive(Clone, Debug)]
@@ -51,21 +66,31 @@ impl From<Vec<Arc<dyn Store>>> for Members {
 
 /// Connects through a store, or through several that vote.
 pub fn connect<S: Store>(open: impl FnOnce(Opening) -> Result<Vec<S>, StoreError> + Send + 'static) -> Connect {
-    Connect::new(Box::new(|opening| {
+    Connect::new(Opener::Once(Box::new(|opening| {
         let shared = |stores: Vec<S>| stores.into_iter().map(|store| Arc::new(store) as Arc<dyn Store>).collect();
         let stores: Result<Vec<Arc<dyn Store>>, _> = open(opening).map(shared);
         Box::pin(ready(stores.map(Members::from)))
-    }))
+    })))
 }
 
 /// The same, for stores that take their time to open.
 pub fn connect_async<M: Into<Members> + 'static>(
     open: impl FnOnce(Opening) -> Pin<Box<dyn Future<Output = Result<M, StoreError>> + Send>> + Send + 'static,
 ) -> Connect {
-    Connect::new(Box::new(|opening| {
+    Connect::new(Opener::Once(Box::new(|opening| {
         let opened = open(opening);
         Box::pin(async move { opened.await.map(Into::into) })
-    }))
+    })))
+}
+
+/// The same, for stores that may be away: opened anew until the wait is over, see [`Connect::wait_for_store`].
+pub fn connect_again<M: Into<Members> + 'static>(
+    mut open: impl FnMut(Opening) -> Pin<Box<dyn Future<Output = Result<M, StoreError>> + Send>> + Send + 'static,
+) -> Connect {
+    Connect::new(Opener::Again(Box::new(move |opening| {
+        let opened = open(opening);
+        Box::pin(async move { opened.await.map(Into::into) })
+    })))
 }
 
 /// A connection to be: set what you like, then `.await` it (or `.block()`).
@@ -74,8 +99,10 @@ pub fn connect_async<M: Into<Members> + 'static>(
 /// - label: `host:pid`
 /// - ttl: 30 s
 /// - wait: none, a library waits only as long as told
+/// - wait for the store: none, a store that is away fails the connection at once
 /// - drain within: 100 ms
-/// - answer within: for one server the smaller of 5 s and half the ttl; in a quorum the smaller of 50 ms and 5 % of it
+/// - answer within: for one server the smaller of 5 s and half the ttl; in a quorum the smaller of 50 ms and 5 % of it,
+///   and longer while a server is seen to work on a queue
 #[must_use = "await it to connect"]
 pub struct Connect {
     open: Opener,
@@ -83,6 +110,7 @@ pub struct Connect {
     label: Option<String>,
     ttl: Duration,
     wait: Option<Duration>,
+    wait_for_store: Duration,
     answer_within: Option<Duration>,
     observers: Vec<Arc<dyn Observer>>,
     records: Option<Box<Connect>>,
@@ -92,15 +120,25 @@ pub struct Connect {
 
 impl Connect {
     fn new(open: Opener) -> Self {
-        let (ttl, clock, observers, records) = (Duration::from_secs(30), None, Vec::new(), None);
-        let (label, wait, answer_within, chance) = (None, None, None, None);
-        Self { open, clock, label, ttl, wait, answer_within, observers, records, chance, drain_within: DRAIN_WITHIN }
+        Self {
+            open,
+            clock: None,
+            label: None,
+            ttl: Duration::from_secs(30),
+            wait: None,
+            wait_for_store: Duration::ZERO,
+            answer_within: None,
+            observers: Vec::new(),
+            records: None,
+            chance: None,
+            drain_within: DRAIN_WITHIN,
+        }
     }
 
     /// Fails when awaited: bad input that was found before there was a store to ask.
     pub fn invalid(invalid: Invalid) -> Self {
         let error = StoreError::new(StoreErrorKind::Misconfigured, "connect", invalid.to_string());
-        Self::new(Box::new(|_| Box::pin(ready(Err(error)))))
+        Self::new(Opener::Once(Box::new(|_| Box::pin(ready(Err(error))))))
     }
 
     /// Who we are, for `show` and for errors; never a secret. Default `host:pid`.
@@ -121,7 +159,18 @@ impl Connect {
         self
     }
 
-    /// Deadline of one request to one node. Default: see [`Connect`].
+    /// How long to wait for a store that is away: down, silent, or by a name that does not resolve. What waiting cannot
+    /// cure, such as a refused password, fails at once all the same. Default: not at all.
+    ///
+    /// The wait does not shorten how long a lock then waits ([`wait_at_most`](Self::wait_at_most)); subtract it where both
+    /// share a budget. The first attempt is given a second even if the wait is shorter.
+    pub fn wait_for_store(mut self, wait: Duration) -> Self {
+        self.wait_for_store = wait;
+        self
+    }
+
+    /// Deadline of one request to one node, a hard limit: without it a server that works on a queue is given more time.
+    /// Default: see [`Connect`].
     pub fn answer_within(mut self, limit: Duration) -> Self {
         self.answer_within = Some(limit);
         self
@@ -177,7 +226,14 @@ impl Connect {
         let label = checked_label(&self.label.unwrap_or_else(default_label));
         let label = label.map_err(|invalid| wrong(invalid.to_string()))?;
         let herald = Herald::new(clock.clone(), self.observers);
-        let members = (self.open)(Opening { clock: clock.clone() }).await?;
+        let began = clock.now();
+        let members = match self.open {
+            Opener::Again(open) if !self.wait_for_store.is_zero() => {
+                open_within(open, &clock, self.wait_for_store, &herald).await?
+            }
+            Opener::Again(mut open) => open(Opening { clock: clock.clone() }).await?,
+            Opener::Once(open) => open(Opening { clock: clock.clone() }).await?,
+        };
         let chance = match self.chance {
             Some(chance) => chance,
             None => Chance::system().map_err(|error| {
@@ -185,14 +241,60 @@ impl Connect {
                 StoreError::new(StoreErrorKind::Unexpected, "connect", message)
             })?,
         };
+        let left = self.wait_for_store.saturating_sub(clock.now().since(began));
         let quorum = Quorum::new(members, clock, herald, self.answer_within, chance)?;
         let defaults = Defaults { label, ttl: self.ttl, wait: self.wait };
         let locks = Locks::new(Handle::new(quorum, self.drain_within), defaults);
         match self.records {
-            Some(records) => Ok(locks.keep_records_in(&records.into_future().await?)),
+            Some(records) => Ok(locks.keep_records_in(&records.wait_for_store(left).into_future().await?)),
             None => Ok(locks),
         }
     }
+}
+
+/// Attempts until one succeeds, or fails with what waiting cannot cure, or the wait is over.
+async fn open_within(
+    mut open: Box<dyn FnMut(Opening) -> Attempt + Send>,
+    clock: &Clock,
+    wait: Duration,
+    herald: &Herald,
+) -> Result<Members, StoreError> {
+    let end = clock.now().plus(wait);
+    let mut limit = clock.now().plus(wait.max(FIRST_ATTEMPT_MIN));
+    let mut told: Option<StoreError> = None;
+    loop {
+        let error = match within(clock, limit, open(Opening { clock: clock.clone() })).await {
+            Some(Ok(members)) => return Ok(members),
+            Some(Err(error)) if !error.kind.passes() => return Err(error),
+            Some(Err(error)) => error,
+            // What an earlier attempt said is worth more.
+            None => {
+                let silent =
+                    || StoreError::new(StoreErrorKind::TooSlow, "connect", format!("no connection within {wait:?}"));
+                return Err(told.unwrap_or_else(silent));
+            }
+        };
+        if clock.now().plus(RETRY_PAUSE) >= end {
+            return Err(error);
+        }
+        if told.as_ref().is_none_or(|told| !told.has_cause_of(&error) || told.message != error.message) {
+            herald.tell("", 0, EventKind::WaitingForStore(Box::new(error.clone())));
+        }
+        told = Some(error);
+        limit = end;
+        Bell::rest(clock, RETRY_PAUSE).await;
+    }
+}
+
+/// `None`: not ready by that moment.
+async fn within<T>(clock: &Clock, end: Moment, future: impl Future<Output = T>) -> Option<T> {
+    let (mut future, bell) = (pin!(future), Bell::at(clock, end));
+    poll_fn(|context| match future.as_mut().poll(context) {
+        Poll::Ready(done) => Poll::Ready(Some(done)),
+        Poll::Pending if bell.has_rung(context) => Poll::Ready(None),
+        Poll::Pending => Poll::Pending,
+    })
+    .await
 }
 
 impl IntoFuture for Connect {

@@ -1,6 +1,7 @@
 //! Every public error.
 
 use std::fmt;
+use std::mem::discriminant;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -209,7 +210,7 @@ pub enum RunError<E> {
 }
 
 /// The store did not do its part. Every node's vote is in it.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct StoreError {
     /// What kind of trouble.
@@ -241,6 +242,18 @@ impl StoreError {
     /// It may have happened. False for certain refusals.
     pub fn outcome_unknown(&self) -> bool {
         self.kind.outcome_unknown()
+    }
+
+    /// Whether both are the same kinds of trouble at the same nodes. Spans of time and latencies do not count.
+    pub fn has_cause_of(&self, other: &Self) -> bool {
+        let failed = |vote: &Vote| match vote {
+            Vote::Failed(kind) => Some(discriminant(kind)),
+            _ => None,
+        };
+        let same = |(one, two): (&NodeVote, &NodeVote)| failed(&one.vote) == failed(&two.vote);
+        discriminant(&self.kind) == discriminant(&other.kind)
+            && self.votes.len() == other.votes.len()
+            && self.votes.iter().zip(&other.votes).all(same)
     }
 }
 
@@ -288,7 +301,7 @@ impl StoreErrorKind {
         matches!(self, Self::Unreachable | Self::TooSlow | Self::Unexpected)
     }
 
-    /// An outage: whoever waits sits it out for a while.
+    /// An outage: it may end by itself at any time.
     pub(crate) fn passes(&self) -> bool {
         matches!(self, Self::Unreachable | Self::TooSlow)
     }

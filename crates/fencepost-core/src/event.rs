@@ -40,6 +40,10 @@ pub enum EventKind {
     Asked,
     /// Others have it; this claim is in line.
     Waiting,
+    /// The store cannot decide now, and this claim waits for it: told when that begins, and whenever the cause changes. With
+    /// an empty name and claim 0 it is a connection that waits
+    /// ([`Connect::wait_for_store`](crate::Connect::wait_for_store)).
+    WaitingForStore(Box<StoreError>),
     /// The lock is held.
     #[non_exhaustive]
     Acquired {

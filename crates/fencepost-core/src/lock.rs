@@ -149,13 +149,15 @@ impl<G: Grant> Lock<G> {
         self
     }
 
-    /// Default: as `Connect` says, else not at all. Who waits rides out an outage of the store for a ttl, at least 5 s.
+    /// Default: as `Connect` says, else not at all. A waiter outlasts every failure that passes: it fails early only if no
+    /// majority of the nodes can vote before its limit, such as after a refused password.
     pub fn wait_at_most(mut self, wait: Duration) -> Self {
         self.wait = Wait::AtMost(wait);
         self
     }
 
-    /// Waits as long as it takes.
+    /// Waits as long as others hold it. If the store is away for a minute, or for the ttl if that is longer, the wait fails;
+    /// a quarantine with a known end does not count.
     pub fn wait_forever(mut self) -> Self {
         self.wait = Wait::Forever;
         self
@@ -343,8 +345,7 @@ impl<G: Grant> Lock<G> {
 
     /// Trouble that whoever waits sits out, if there is time left.
     pub(crate) fn rides_out(&self, patience: Patience, error: &AcquireError) -> bool {
-        let passes = matches!(error, AcquireError::Store(error) if error.kind.passes());
-        passes && patience.waits() && !patience.is_over(self.quorum.clock.now())
+        matches!(error, AcquireError::Store(error) if self.quorum.may_recover(error, patience))
     }
 
     pub(crate) fn is_unfair(&self) -> bool {

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use fencepost_core::FencingToken;
 use fencepost_core::store::{Event, Owner, Reply, Step, StoreErrorKind, Trouble};
@@ -114,6 +115,8 @@ struct Wire {
     back: Nanos,
     /// The node's calendar as last heard, and when.
     heard: (Nanos, Nanos),
+    /// Counts breaks, and what vanished: of what was sent before the last of them nothing is known.
+    doubts: u64,
 }
 
 /// Who listens for the pushes of one claim.
@@ -182,7 +185,7 @@ impl Hub {
 
 impl Net {
     pub(crate) fn new(processes: usize, nodes: usize, weather: Weather, seed: u64) -> Self {
-        let wire = |_| Wire { link: Link::Up, epoch: 0, stalled_until: 0, there: 0, back: 0, heard: (0, 0) };
+        let wire = |_| Wire { link: Link::Up, epoch: 0, stalled_until: 0, there: 0, back: 0, heard: (0, 0), doubts: 0 };
         Self {
             now: 0,
             dice: Dice::new(seed),
@@ -222,7 +225,29 @@ impl Net {
 
     /// Breaks a wire: what is under way on it is lost, and its end knows.
     pub(crate) fn break_link(&mut self, process: usize, node: usize) {
-        self.wire(process, node).epoch += 1;
+        let wire = self.wire(process, node);
+        (wire.epoch, wire.doubts) = (wire.epoch + 1, wire.doubts + 1);
+    }
+
+    /// Something vanished that nobody will hear of.
+    fn vanishes(&mut self, process: usize, node: usize) {
+        self.mishaps += 1;
+        self.wire(process, node).doubts += 1;
+    }
+
+    /// Whether a wire is as a connection is: what is sent now arrives in order and is answered, or its break is told. As long
+    /// as the number stays the same that is so of everything that was sent under it.
+    pub(crate) fn certainty(&mut self, process: usize, node: usize) -> Option<u64> {
+        let Weather { ordered, repeat_requests, .. } = self.weather;
+        let wire = self.wire(process, node);
+        let vanishes = matches!(wire.link, Link::Silent | Link::Mute | Link::Deaf);
+        (ordered && repeat_requests == 0 && !vanishes).then_some(wire.doubts)
+    }
+
+    /// How long ago a process last heard of a node.
+    pub(crate) fn silent_for(&mut self, process: usize, node: usize) -> Duration {
+        let (_, at) = self.wire(process, node).heard;
+        Duration::from_nanos(self.now - at)
     }
 
     pub(crate) fn epoch(&mut self, process: usize, node: usize) -> u32 {
@@ -268,7 +293,7 @@ impl Net {
     fn fate(&mut self, process: usize, node: usize, there: bool) -> Vec<Nanos> {
         let weather = self.weather;
         if self.dice.per_mille(weather.lose) {
-            self.mishaps += 1;
+            self.vanishes(process, node);
             return Vec::new();
         }
         let repeats = if there { weather.repeat_requests } else { weather.repeat_answers };
@@ -301,7 +326,7 @@ impl Net {
     /// A process sends a step.
     pub(crate) fn send(&mut self, from: Pid, node: usize, step: &Step, reply: &Reply) {
         match self.link(from.0, node) {
-            Link::Silent | Link::Mute => self.mishaps += 1,
+            Link::Silent | Link::Mute => self.vanishes(from.0, node),
             Link::Refused => {
                 let event = Event::Answer(Err(unreachable("connection refused")));
                 let (epoch, at) = (self.epoch(from.0, node), self.now + 1);
@@ -320,7 +345,7 @@ impl Net {
     /// A node sends an answer or a push.
     pub(crate) fn answer(&mut self, to: Pid, node: usize, wall: Nanos, reply: &Reply, event: &Event) {
         if matches!(self.link(to.0, node), Link::Silent | Link::Deaf | Link::Refused) {
-            self.mishaps += 1;
+            self.vanishes(to.0, node);
             return;
         }
         let epoch = self.epoch(to.0, node);

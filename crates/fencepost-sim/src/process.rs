@@ -87,7 +87,8 @@ impl Process {
             Some(Flaw::NodeTwice) if pid.0 % 2 == 1 => vec![0, 0, 1],
             _ => (0..plan.nodes).collect(),
         };
-        let wires: Vec<Wire> = nodes.into_iter().map(|node| Wire::new(hub, pid, node, &life, plan)).collect();
+        let wire = |node| Wire::new(hub, pid, node, &life, plan, &clock.clock());
+        let wires: Vec<Wire> = nodes.into_iter().map(wire).collect();
         let one_of_a_kind = if plan.flaw == Some(Flaw::SharedOwners) { 0 } else { u64::from(number(pid)) + 1 };
         let time = Arc::new(TrueTime { hub: hub.clone(), rate });
         let recorder = Recorder::new(&hub.ledger, number(pid), time);

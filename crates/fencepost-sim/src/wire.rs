@@ -1,13 +1,14 @@
 //! One end of a wire, in a process: the store that the engine talks to.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fencepost_core::FencingToken;
 use fencepost_core::store::{
-    Abilities, Answer, Claim, Closing, Event, Listening, Mailbox, Moment, Owner, Post, Proposal, Reply, Step, Store,
+    Abilities, Answer, Claim, Clock, Closing, Event, Listening, Mailbox, Moment, Owed, Owner, Post, Proposal, Reply,
+    Step, Store,
 };
 
 use crate::flaw::Flaw;
@@ -15,6 +16,14 @@ use crate::net::{Ear, Hub, Link, Parcel, Pid};
 use crate::node::Node;
 use crate::plan::Plan;
 use crate::time::{moment, nanos, token_at};
+
+/// How many requests a wire remembers.
+const SENT_MAX: usize = 256;
+/// How long after it was heard a wire that owes an answer counts as at work.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// When requests were sent, and how certain the wire was then.
+type Sent = VecDeque<(Moment, Option<u64>)>;
 
 /// Whether a process is alive: the dead send nothing.
 pub(crate) type Life = Arc<AtomicBool>;
@@ -28,18 +37,47 @@ pub(crate) struct Wire {
     pub(crate) mints: bool,
     pub(crate) together: bool,
     pub(crate) flaw: Option<Flaw>,
+    /// The process's own.
+    clock: Clock,
+    /// When requests were sent, and how certain the wire was.
+    sent: Arc<Mutex<Sent>>,
     /// The newest request of each owner, for the wires that mix them up.
     newest: Arc<Mutex<HashMap<Owner, (u32, Reply)>>>,
 }
 
 impl Wire {
-    pub(crate) fn new(hub: &Hub, pid: Pid, node: usize, life: &Life, plan: &Plan) -> Self {
+    pub(crate) fn new(hub: &Hub, pid: Pid, node: usize, life: &Life, plan: &Plan, clock: &Clock) -> Self {
+        let (clock, sent) = (clock.clone(), Arc::default());
         let (mints, together, flaw) = (plan.nodes == 1, plan.together, plan.flaw);
-        Self { hub: hub.clone(), pid, node, life: life.clone(), mints, together, flaw, newest: Arc::default() }
+        Self {
+            hub: hub.clone(),
+            pid,
+            node,
+            life: life.clone(),
+            mints,
+            together,
+            flaw,
+            clock,
+            sent,
+            newest: Arc::default(),
+        }
     }
 
     fn newest(&self) -> MutexGuard<'_, HashMap<Owner, (u32, Reply)>> {
         self.newest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn sent(&self) -> MutexGuard<'_, Sent> {
+        self.sent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes how certain the wire is of what is sent now.
+    fn note(&self, certainty: Option<u64>) {
+        let mut sent = self.sent();
+        if sent.len() == SENT_MAX {
+            sent.pop_front();
+        }
+        sent.push_back((self.clock.now(), certainty));
     }
 
     fn is_alive(&self) -> bool {
@@ -159,6 +197,7 @@ impl Store for Wire {
         };
         let Some((step, reply)) = sent else { return };
         let mut net = self.hub.net();
+        self.note(net.certainty(self.pid.0, self.node));
         if let Step::Renew { claim, token, .. } = &step {
             let mut history = self.hub.ledger.open();
             let lock = history.lock(claim.name.as_str());
@@ -181,6 +220,18 @@ impl Store for Wire {
 
     fn clock(&self) -> Option<FencingToken> {
         Some(token_at(self.hub.net().estimate(self.pid.0, self.node)))
+    }
+
+    fn owed(&self, submitted: Moment) -> Owed {
+        let (now, mut net) = (self.clock.now(), self.hub.net());
+        let (certainty, silent) = (net.certainty(self.pid.0, self.node), net.silent_for(self.pid.0, self.node));
+        // What is asked about before it is sent is sent now.
+        let sent = self.sent().iter().rev().find(|(at, _)| *at == submitted).map(|(_, certainty)| *certainty);
+        let sent = sent.or_else(|| (submitted >= now).then_some(certainty)).flatten();
+        match sent.filter(|sent| certainty == Some(*sent)) {
+            Some(_) => Owed::Until(now.minus(silent).max(submitted).plus(PATIENCE)),
+            None => Owed::Unknown,
+        }
     }
 
     /// A link that is cut looks like a slow one.

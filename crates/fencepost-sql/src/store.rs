@@ -38,11 +38,12 @@ struct Shared<D: Database> {
 }
 
 impl<D: Database> SqlStore<D> {
-    /// Connects: `open` says to what.
-    pub fn connect(open: impl FnOnce() -> Result<D, StoreError> + Send + 'static) -> Connect {
-        store::connect_async(move |opening| {
+    /// Connects: `open` says to what, once per attempt.
+    pub fn connect(open: impl Fn() -> Result<D, StoreError> + Send + 'static) -> Connect {
+        store::connect_again(move |opening| {
+            let database = open();
             Box::pin(async move {
-                let store = Self::open(open()?, opening.clock).await?;
+                let store = Self::open(database?, opening.clock).await?;
                 Ok(vec![Arc::new(store) as Arc<dyn Store>])
             })
         })

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fencepost_core::store::{
-    self, Abilities, Alarm, Claim, Clock, Closing, Event, Listening, Mailbox, Moment, Opening, Post, Reply, Step,
+    self, Abilities, Alarm, Claim, Clock, Closing, Event, Listening, Mailbox, Moment, Opening, Owed, Post, Reply, Step,
     Store, StoreError, StoreErrorKind, Trouble,
 };
 use fencepost_core::{Connect, FencingToken};
@@ -269,6 +269,11 @@ impl<S: Store> Store for Faulty<S> {
 
     fn clock(&self) -> Option<FencingToken> {
         self.inner.store.clock()
+    }
+
+    /// What is lost here nobody hears of.
+    fn owed(&self, _submitted: Moment) -> Owed {
+        Owed::Unknown
     }
 
     fn is_live(&self) -> Option<bool> {

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fencepost_core::FencingToken;
-use fencepost_core::store::{Abilities, Claim, Closing, Listening, Moment, Reply, Step, Store};
+use fencepost_core::store::{Abilities, Claim, Closing, Listening, Moment, Owed, Reply, Step, Store};
 
 /// Passes every step on, and keeps a copy.
 #[derive(Clone, Debug)]
@@ -55,6 +55,10 @@ impl<S: Store> Store for Recorded<S> {
 
     fn clock(&self) -> Option<FencingToken> {
         self.inner.clock()
+    }
+
+    fn owed(&self, submitted: Moment) -> Owed {
+        self.inner.owed(submitted)
     }
 
     fn is_live(&self) -> Option<bool> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fencepost_core::FencingToken;
-use fencepost_core::store::{Abilities, Claim, Closing, Listening, Moment, Reply, Step, Store};
+use fencepost_core::store::{Abilities, Claim, Closing, Listening, Moment, Owed, Reply, Step, Store};
 
 /// A store whose clock is not known well. The store itself is right about it.
 #[derive(Clone, Debug)]
@@ -47,6 +47,10 @@ impl<S: Store> Store for Skewed<S> {
         }
         let steps = FencingToken::from_number(1)?.plus(by).as_u64() - 1;
         FencingToken::from_number(clock.as_u64().checked_sub(steps)?)
+    }
+
+    fn owed(&self, submitted: Moment) -> Owed {
+        self.store.owed(submitted)
     }
 
     fn is_live(&self) -> Option<bool> {

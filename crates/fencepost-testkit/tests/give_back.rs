@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
-use fencepost_core::store::{self, Abilities, Claim, Closing, Listening, Moment, Reply, Step, Store};
+use fencepost_core::store::{self, Abilities, Claim, Closing, Listening, Moment, Owed, Reply, Step, Store};
 use fencepost_core::{Blocking, FencingToken, Guard, Locks, VirtualClock};
 use fencepost_testkit::faulty::Faults;
 use fencepost_testkit::nodes::{Node, Nodes, memory};
@@ -53,6 +53,10 @@ impl Store for Losing {
 
     fn clock(&self) -> Option<FencingToken> {
         self.node.clock()
+    }
+
+    fn owed(&self, submitted: Moment) -> Owed {
+        self.node.owed(submitted)
     }
 
     fn is_live(&self) -> Option<bool> {

@@ -171,8 +171,13 @@ impl Driver {
             Ok(()) | Err(Trouble { kind: StoreErrorKind::Quarantined { .. }, .. }) => {}
             Err(trouble) => return self.refuse(number, trouble),
         }
-        let up = Up::new(greeting.socket, hashes, greeting.dialect, self.clock.now());
-        peer.link.state().up = Some(up);
+        let now = self.clock.now();
+        let up = Up::new(greeting.socket, hashes, greeting.dialect, now);
+        {
+            let mut state = peer.link.state();
+            state.up = Some(up);
+            peer.link.pace.is_up(now);
+        }
         peer.stage = Stage::Up;
         peer.pause = PAUSE_MIN;
         peer.tried = true;

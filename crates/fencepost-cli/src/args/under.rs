@@ -55,7 +55,7 @@ fencepost ended is not done.";
 #[command(after_help = [RUN_ENVIRONMENT, "\n\n", TABLE].concat())]
 #[command(override_usage = "fencepost run [OPTIONS] <NAME> -- <CMD>...")]
 pub(crate) struct Run {
-    /// Wait for at most this time [default: until the lock is free]
+    /// Wait for at most this time, connecting included [default: until the lock is free]
     #[arg(short, long, value_name = "D", value_parser = parse_duration, allow_hyphen_values = true)]
     pub(crate) wait: Option<Duration>,
     /// Do not wait

@@ -20,6 +20,7 @@ impl Observer for LeaseWatch {
     fn event(&self, event: &Event) {
         let message = match &event.kind {
             EventKind::Waiting => Message::Waiting,
+            EventKind::WaitingForStore(error) => Message::WaitingForStore(error.clone()),
             EventKind::YieldRequested(request) => Message::Asked(format!("{}: {request}", event.name)),
             EventKind::Lost(_) => Message::Lost,
             _ => return,

@@ -13,7 +13,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use fencepost::store::Moment;
-use fencepost::{AcquireError, LossReason};
+use fencepost::{AcquireError, Locks, LossReason, StoreError};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
@@ -27,6 +27,10 @@ pub(crate) use supervisor::{End, Supervisor};
 pub(crate) enum Message {
     /// Somebody signalled us.
     Signal(Signal),
+    /// The connection is there, or cannot be.
+    Connected(Result<Locks, StoreError>),
+    /// The store cannot decide now, for this reason.
+    WaitingForStore(Box<StoreError>),
     /// Others have the lock; we are in line.
     Waiting,
     /// Somebody asks for the lock, in these words.

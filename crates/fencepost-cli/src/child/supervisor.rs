@@ -99,7 +99,14 @@ impl<'a> Supervisor<'a> {
     pub(crate) fn watch(mut self) -> End {
         loop {
             match self.inbox.recv_timeout(self.nap()) {
-                Ok(Message::Signal(Signal::SIGCHLD) | Message::Waiting | Message::Acquired(_) | Message::Lost)
+                Ok(
+                    Message::Signal(Signal::SIGCHLD)
+                    | Message::Connected(_)
+                    | Message::WaitingForStore(_)
+                    | Message::Waiting
+                    | Message::Acquired(_)
+                    | Message::Lost,
+                )
                 | Err(_) => {}
                 Ok(Message::Asked(words)) => self.output.note(&words),
                 Ok(Message::Signal(signal)) => {

@@ -2,7 +2,7 @@
 
 use fencepost::config::Setting;
 
-use super::run::Session;
+use super::run::{Session, store_wait};
 use crate::args::{Elect, Run};
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
@@ -16,7 +16,8 @@ pub(crate) fn elect(arguments: Elect, mut settings: Settings) -> Result<ExitCode
     }
     let (run, payload) = as_run(arguments);
     let mut record = Record::new(&run.name);
-    Session::open(&run, Some(&payload), &settings, &mut record).and_then(Session::run)
+    let wait = store_wait(&run, settings.config.ttl.value);
+    Session::open(&run, Some(&payload), wait, &settings, &mut record).and_then(Session::run)
 }
 
 /// The same as a `run` that waits for ever, and what the leader publishes.

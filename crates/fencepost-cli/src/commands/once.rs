@@ -43,7 +43,7 @@ pub(crate) fn once(arguments: Once, mut settings: Settings) -> Result<ExitCode, 
         arguments;
     let run = Run { ttl, kill_after, conflict_exit_code, ..Run::of(name.clone(), command) };
     reported(report.as_deref(), &format!("cron/{name}"), &settings, |record| {
-        let session = Session::open(&run, None, &settings, record)?;
+        let session = Session::open(&run, None, Duration::ZERO, &settings, record)?;
         with_records(&session.locks, &settings)?;
         // One time for the schedule and for what the command is told.
         let schedule = schedule_of(&window).cloned();

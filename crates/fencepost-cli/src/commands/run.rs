@@ -6,11 +6,13 @@ use std::time::{Duration, Instant, SystemTime};
 
 use fencepost::config::{Setting, Source};
 use fencepost::store::Clock;
-use fencepost::{AcquireError, Actor, Blocking, Grant, Invalid, Lock, Locks, LossReason, ReleaseOutcome};
+use fencepost::{AcquireError, Actor, Blocking, Connect, Grant, Invalid, Lock, Locks, LossReason, ReleaseOutcome};
 use nix::sys::signal::Signal;
 
 use crate::args::{OnLost, Run};
+use crate::causes::Causes;
 use crate::child::{self, End, Lease, LeaseWatch, Message, Supervisor, reserve, signals};
+use crate::connections::Connections;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::held::{self, Held, OuterHold, Told};
@@ -22,6 +24,9 @@ use crate::settings::{Settings, checked_name};
 /// How long an interrupted run may take to end its acquisition.
 const LEAVE_MAX: Duration = Duration::from_secs(2);
 
+/// A run without a limit gives up after an outage of this length, or of a ttl if that is longer: as the library's waiters.
+const OUTAGE_MAX: Duration = Duration::from_secs(60);
+
 /// Between two tries of a candidate whose store is away.
 const OUTAGE_PAUSE: Duration = Duration::from_secs(1);
 
@@ -31,8 +36,18 @@ pub(crate) fn run(arguments: Run, mut settings: Settings) -> Result<ExitCode, Fa
         settings.config.ttl = Setting::by_flag(ttl, "--ttl");
     }
     reported(arguments.report.as_deref(), &arguments.name, &settings, |record| {
-        Session::open(&arguments, None, &settings, record).and_then(Session::run)
+        let wait = store_wait(&arguments, settings.config.ttl.value);
+        Session::open(&arguments, None, wait, &settings, record).and_then(Session::run)
     })
+}
+
+/// How long a run waits for a store that is away when it connects: within its own wait.
+pub(super) fn store_wait(arguments: &Run, ttl: Duration) -> Duration {
+    match arguments.wait {
+        Some(wait) => wait,
+        None if arguments.no_wait => Duration::ZERO,
+        None => ttl.max(OUTAGE_MAX),
+    }
 }
 
 /// Runs a session, and reports it where that was asked for.
@@ -63,6 +78,9 @@ pub(super) struct Session<'a> {
     pub(super) locks: Locks,
     sender: Sender<Message>,
     inbox: Receiver<Message>,
+    /// When the wait began: connecting is a part of it.
+    began: Instant,
+    causes: Causes,
     outer: Held,
     actor: Actor,
 }
@@ -71,6 +89,7 @@ impl<'a> Session<'a> {
     pub(super) fn open(
         arguments: &'a Run,
         payload: Option<&'a str>,
+        store_wait: Duration,
         settings: &'a Settings,
         record: &'a mut Record,
     ) -> Result<Self, Failure> {
@@ -80,10 +99,19 @@ impl<'a> Session<'a> {
         speak_aside().map_err(|error| Failure::ours("cannot start a thread", error))?;
         let clock = Clock::system().map_err(|error| Failure::ours("cannot start the clock", error))?;
         record.outcome = Outcome::StoreError;
-        let locks = settings.open(settings.connect().observer(LeaseWatch(sender.clone())))?;
+        let began = Instant::now();
+        let mut causes = Causes::new(&arguments.name, settings.output);
+        let connect = settings.connect().observer(LeaseWatch(sender.clone())).wait_for_store(store_wait);
+        let locks = match connected(settings.connections(), connect, &sender, &inbox, &mut causes)? {
+            Ok(locks) => locks,
+            Err(signal) => {
+                record.outcome = Outcome::Interrupted;
+                return Err(Failure::silent(ExitCode::by_signal(signal as i32)));
+            }
+        };
         let (outer, actor) = (Held::from_environment(), held::actor());
         let actor = if arguments.fail_on_deadlock { actor.fail_on_deadlock() } else { actor };
-        Ok(Self { arguments, payload, settings, record, clock, locks, sender, inbox, outer, actor })
+        Ok(Self { arguments, payload, settings, record, clock, locks, sender, inbox, began, causes, outer, actor })
     }
 
     pub(super) fn run(mut self) -> Result<ExitCode, Failure> {
@@ -198,16 +226,14 @@ impl<'a> Session<'a> {
         thread.map_err(|error| Failure::ours("cannot start a thread", error))?;
         let mut waiting = false;
         loop {
-            match self.inbox.recv() {
-                Ok(Message::Acquired(answer)) => return answer.map_err(|error| self.not_obtained(error)),
-                Ok(Message::Waiting) if waiting => {}
-                Ok(Message::Waiting) => {
+            match self.causes.next_message(&self.inbox) {
+                Message::Acquired(answer) => return answer.map_err(|error| self.not_obtained(error)),
+                Message::Waiting if !waiting => {
                     waiting = true;
                     self.settings.output.detail(|| format!("waiting for {}", self.arguments.name));
                 }
-                Ok(Message::Signal(Signal::SIGCHLD) | Message::Lost | Message::Asked(_)) => {}
-                Ok(Message::Signal(signal)) => return Err(self.interrupted(signal)),
-                Err(_) => unreachable!("BUG: this session keeps a sender"),
+                Message::Signal(signal) if signal != Signal::SIGCHLD => return Err(self.interrupted(signal)),
+                _ => {}
             }
         }
     }
@@ -232,7 +258,7 @@ impl<'a> Session<'a> {
         let ttl = self.settings.config.ttl.value;
         let mut lock = lock.ttl(ttl).loss_margin(margin(self.arguments, ttl)).by(&self.actor);
         lock = match wait {
-            Some(wait) => lock.wait_at_most(*wait),
+            Some(wait) => lock.wait_at_most(wait.saturating_sub(self.began.elapsed())),
             None if *no_wait => lock.wait_at_most(Duration::ZERO),
             None => lock.wait_forever(),
         };
@@ -359,6 +385,28 @@ impl<'a> Session<'a> {
             return Ok(code);
         }
         Err(Failure::new(ExitCode::LOST, what))
+    }
+}
+
+/// Connects on a thread of its own, so that signals are heard meanwhile: `Err` is the one that ends us.
+fn connected(
+    connections: Connections,
+    connect: Connect,
+    sender: &Sender<Message>,
+    inbox: &Receiver<Message>,
+    causes: &mut Causes,
+) -> Result<Result<Locks, Signal>, Failure> {
+    let answer = sender.clone();
+    // After an interruption nobody waits for the answer.
+    let connecting = move || drop(answer.send(Message::Connected(connections.open(connect))));
+    let thread = std::thread::Builder::new().name("connect".into()).spawn(connecting);
+    thread.map_err(|error| Failure::ours("cannot start a thread", error))?;
+    loop {
+        match causes.next_message(inbox) {
+            Message::Connected(locks) => return Ok(Ok(locks?)),
+            Message::Signal(signal) if signal != Signal::SIGCHLD => return Ok(Err(signal)),
+            _ => {}
+        }
     }
 }
 

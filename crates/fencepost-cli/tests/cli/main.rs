@@ -34,4 +34,5 @@ mod tmux;
 mod top;
 #[cfg(feature = "verify")]
 mod verify;
+mod waiting;
 mod zookeeper;

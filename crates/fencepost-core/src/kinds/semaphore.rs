@@ -154,7 +154,7 @@ impl Seeker<'_> {
     /// For as long as a vote may take: a node that is silent must not keep us longer than we wait.
     async fn see(&self, name: LockName) -> Result<LockState, StoreError> {
         let quorum = &self.lock.quorum;
-        let vote = quorum.answer_within(self.lock.ttl);
+        let vote = quorum.majority_answers_within(self.lock.ttl);
         let within = self.patience.until().map_or(vote, |end| end.since(quorum.clock.now()).min(vote));
         let seen = quorum.inspect_within(name, within).await;
         seen.map_err(|error| StoreError { operation: "acquire", ..error })

@@ -117,7 +117,7 @@ impl Course {
             // Not known to be ours until the first renewal says so: believed in just long enough to hear it, and never
             // for as long as that renewal would last, or the belief would count as its success.
             let ttl = course.claim.ttl;
-            let until = now.plus(quorum.answer_within(ttl).min(ttl / 2) + margin);
+            let until = now.plus(quorum.majority_answers_within(ttl).min(ttl / 2) + margin);
             let nodes = vec![(Some(until), None); quorum.nodes.len()];
             state.life.phase = Phase::Held(Hold::new(&scene, token, None, nodes, &course.upkeep()));
             state.life.won = Some((token, Vec::new()));

@@ -24,7 +24,6 @@ pub(super) struct Farewell {
     next_send: Moment,
     /// Answers to earlier requests say nothing of the release.
     first_request: u32,
-    last_request: u32,
     pause: Duration,
     /// The pause after a failure.
     retry: Duration,
@@ -49,6 +48,8 @@ enum Node {
     Owed {
         raise: Option<FencingToken>,
         trouble: Option<Trouble>,
+        /// The release that it has not answered.
+        asked: Option<u32>,
     },
     /// It freed the lock, or held nothing of ours: whether that was so before this release is not known if an earlier
     /// sending of it may have freed the lock.
@@ -89,7 +90,7 @@ impl Farewell {
     ) -> Self {
         let pause = scene.quorum.answer_within(scene.claim.ttl);
         let owed = |raise: Option<Option<FencingToken>>| match raise {
-            Some(raise) => Node::Owed { raise, trouble: None },
+            Some(raise) => Node::Owed { raise, trouble: None, asked: None },
             None => Node::Clean,
         };
         Self {
@@ -99,7 +100,6 @@ impl Farewell {
             verdict_by: scene.now.plus(pause),
             next_send: scene.now,
             first_request: scene.requests.last + 1,
-            last_request: scene.requests.last,
             pause,
             retry: RETRY_MIN,
             give_up_at: scene.now.plus(scene.claim.kept_for() * 2),
@@ -150,7 +150,10 @@ impl Farewell {
             return;
         }
         if scene.now >= self.verdict_by && self.verdict.is_none() {
-            self.verdict = Some(Err(self.failure(scene)));
+            match self.answers_until(scene) {
+                Some(later) => self.verdict_by = later,
+                None => self.verdict = Some(Err(self.failure(scene))),
+            }
         }
         if scene.now >= self.next_send {
             self.send(scene);
@@ -169,7 +172,10 @@ impl Farewell {
             return;
         }
         let answer = self.pass_on(scene, node, request, answer);
-        let Node::Owed { trouble, .. } = &mut self.nodes[node] else { return };
+        let Node::Owed { trouble, asked, .. } = &mut self.nodes[node] else { return };
+        if asked.is_some_and(|asked| asked <= request) {
+            *asked = None;
+        }
         match answer {
             Ok(Answer::Freed) => self.nodes[node] = Node::Answered(Said::Freed),
             Ok(Answer::NotHeld) if request == self.first_request => self.nodes[node] = Node::Answered(Said::NotHeld),
@@ -177,7 +183,7 @@ impl Farewell {
             Ok(_) => return,
             Err(why) => {
                 *trouble = Some(why);
-                if request == self.last_request {
+                if asked.is_none() {
                     self.next_send = self.next_send.min(scene.now.plus(self.retry));
                 }
             }
@@ -209,9 +215,20 @@ impl Farewell {
         }
     }
 
+    /// To those that owe nothing: what a connection was given once is never written to it again.
     fn send(&mut self, scene: &mut Scene<'_>) {
+        let due: Vec<usize> = (0..self.nodes.len())
+            .filter(|node| match &self.nodes[*node] {
+                Node::Owed { asked, .. } => asked.is_none_or(|asked| !scene.owes(*node, asked)),
+                Node::Clean | Node::Answered { .. } => false,
+            })
+            .collect();
+        self.next_send = scene.now.plus(self.pause);
+        self.pause = (self.pause * 2).min(PAUSE_MAX);
+        if due.is_empty() {
+            return;
+        }
         let request = scene.new_request();
-        self.last_request = request;
         let raises = self.nodes.iter().filter_map(|node| match node {
             Node::Owed { raise, .. } => *raise,
             Node::Clean | Node::Answered(_) => None,
@@ -223,14 +240,42 @@ impl Farewell {
             relay.request = Some(request);
             (pass, then) = (relay.pass, Some(relay.then.clone()));
         }
-        for (node, state) in self.nodes.iter().enumerate() {
-            let Node::Owed { raise, .. } = state else { continue };
-            let claim = scene.claim.clone();
-            scene.send(node, request, Step::Release { claim, raise: *raise, pass, then: then.clone() });
+        for node in due {
+            let Node::Owed { raise, asked, .. } = &mut self.nodes[node] else { continue };
+            *asked = Some(request);
+            let (claim, raise) = (scene.claim.clone(), *raise);
+            scene.send(node, request, Step::Release { claim, raise, pass, then: then.clone() });
         }
-        self.next_send = scene.now.plus(self.pause);
-        self.pause = (self.pause * 2).min(PAUSE_MAX);
+        // Nothing is due before the last of the queues is expected to be through.
+        let through =
+            (0..self.nodes.len()).filter_map(|node| self.asked(node)).map(|(node, asked)| scene.silent_at(node, asked));
+        self.next_send = self.next_send.max(through.max().unwrap_or(scene.now));
+        self.verdict_by = self.verdict_by.max(self.answers_until(scene).unwrap_or(scene.now));
         self.retry = (self.retry * 2).min(PAUSE_MAX);
+    }
+
+    /// The node, and which release it has not answered.
+    fn asked(&self, node: usize) -> Option<(usize, u32)> {
+        match &self.nodes[node] {
+            Node::Owed { asked, .. } => asked.map(|asked| (node, asked)),
+            Node::Clean | Node::Answered { .. } => None,
+        }
+    }
+
+    /// Until when the release may still be confirmed, by nodes that are at work on their queues. `None`: they are too few.
+    fn answers_until(&self, scene: &Scene<'_>) -> Option<Moment> {
+        let until = |node: usize| match self.nodes[node] {
+            Node::Clean => None,
+            Node::Answered { .. } => Some(scene.now),
+            Node::Owed { .. } => {
+                self.asked(node).map(|(node, asked)| scene.silent_at(node, asked)).filter(|until| *until > scene.now)
+            }
+        };
+        let has_to = |node: usize| !matches!(self.nodes[node], Node::Clean);
+        if !scene.electorate().is_done(has_to, |node| until(node).is_some()) {
+            return None;
+        }
+        (0..self.nodes.len()).filter_map(until).max().filter(|until| *until > scene.now)
     }
 
     fn judge(&mut self, scene: &mut Scene<'_>) {

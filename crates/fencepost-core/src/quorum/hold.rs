@@ -55,6 +55,8 @@ struct Node {
     until: Option<Moment>,
     /// Its grants up to this token were given back: it cannot vouch for them, not even by renewing.
     void: Option<FencingToken>,
+    /// The renewal that it has not answered.
+    asked: Option<u32>,
 }
 
 /// A writer that became a reader.
@@ -98,7 +100,7 @@ impl Hold {
         nodes: Vec<(Option<Moment>, Option<FencingToken>)>,
         upkeep: &Upkeep,
     ) -> Self {
-        let nodes: Vec<Node> = nodes.into_iter().map(|(until, void)| Node { until, void }).collect();
+        let nodes: Vec<Node> = nodes.into_iter().map(|(until, void)| Node { until, void, asked: None }).collect();
         let until = scene.electorate().reached(|node| nodes[node].until);
         let valid_until = until.expect("BUG: a majority vouches for a hold");
         // A hand-over is shorter than a ttl: then the first renewal is due at once.
@@ -165,8 +167,11 @@ impl Hold {
         if scene.now >= self.loss_at() {
             return self.lose(scene, self.why_over(scene.now, scene.claim.ttl));
         }
-        if self.round.as_ref().is_some_and(|round| round.deadline <= scene.now) {
-            self.end_round(scene, false);
+        if let Some(round) = self.round.as_mut().filter(|round| round.deadline <= scene.now) {
+            match Self::answers_until(scene, round) {
+                Some(deadline) => round.deadline = deadline,
+                None => self.end_round(scene, false),
+            }
         }
         if self.round.is_none() && self.next_renewal.is_some_and(|next| next <= scene.now) {
             self.renew(scene);
@@ -188,9 +193,23 @@ impl Hold {
         let claim = self.reader.as_ref().map_or(scene.claim, |reader| &reader.claim);
         // A node that missed a downgrade catches up with any renewal.
         let pass = (claim.mode == Mode::Shared).then(|| scene.quorum.proposal(Some(self.highest)));
-        for node in 0..scene.nodes() {
+        for (node, state) in self.nodes.iter_mut().enumerate() {
+            if state.asked.is_some_and(|asked| scene.owes(node, asked)) {
+                continue;
+            }
+            state.asked = Some(request);
             scene.send(node, request, Step::Renew { claim: claim.clone(), token: self.token, pass });
         }
+    }
+
+    /// Until when a round goes on because nodes that have not answered are at work on their queues: for a third of the ttl, so
+    /// that those that failed are asked again before the loss.
+    fn answers_until(scene: &Scene<'_>, round: &Round) -> Option<Moment> {
+        let started = scene.sent_at(round.request)?;
+        let ttl = scene.claim.ttl;
+        let pending = (0..scene.nodes()).filter(|node| round.votes[*node].is_none());
+        let until = pending.filter_map(|node| scene.quorum.at_work_until(node, started, ttl)).max()?;
+        Some(until.min(started.plus(ttl / 3))).filter(|until| *until > scene.now)
     }
 
     /// From here on a reader's hold: other readers may come in as soon as this is sent.
@@ -202,6 +221,7 @@ impl Hold {
         self.reader = Some(Reader { claim, heard: Heard::NotYet });
         // A renewal that is under way is a writer's: its answers prolong the hold, and say nothing of this.
         self.round = None;
+        self.nodes.iter_mut().for_each(|node| node.asked = None);
         scene.tell(EventKind::Downgraded);
         self.renew(scene);
     }
@@ -238,6 +258,9 @@ impl Hold {
     ) {
         if self.lost.is_some() {
             return;
+        }
+        if self.nodes[node].asked.is_some_and(|asked| asked <= request) {
+            self.nodes[node].asked = None;
         }
         let vouches = self.nodes[node].void.is_none_or(|void| void < self.token);
         // An acquire may still be answered after the win: one more node that vouches.

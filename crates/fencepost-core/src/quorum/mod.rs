@@ -3,8 +3,8 @@
 //! Reading order: [`electorate`] says who has to agree, [`ballot`] counts votes; [`pursuit`] gets a lock, [`hold`] keeps it, [`farewell`] gives it up: three
 //! state machines that decide and do nothing themselves; [`course`] runs them, from the first request of a claim to its
 //! last; [`line`] lets one claim per lock and process contend; [`together`] begins several claims by one step; [`stays`]
-//! knows what each actor has; [`inquiry`] asks all nodes one question; [`circles`] looks for deadlocks; [`drain`] ends a
-//! connection.
+//! knows what each actor has; [`prospect`] says whether waiting can help; [`inquiry`] asks all nodes one question;
+//! [`circles`] looks for deadlocks; [`drain`] ends a connection.
 //!
 //! There is no async runtime and no task in here. Stores post answers and the clock rings alarms, on their own threads;
 //! each moves the machine of its claim one step. So renewals and releases go on while the user's runtime is blocked or
@@ -20,6 +20,7 @@ mod farewell;
 mod hold;
 mod inquiry;
 mod line;
+mod prospect;
 mod pursuit;
 mod stays;
 mod terms;
@@ -36,7 +37,7 @@ use crate::event::{EventKind, Herald};
 use crate::foreign;
 use crate::name::Owner;
 use crate::store::table::WINDOW;
-use crate::store::{Abilities, Answer, Claim, Members, Proposal, Step, Store, Trouble};
+use crate::store::{Abilities, Answer, Claim, Members, Owed, Proposal, Step, Store, Trouble};
 use crate::token::FencingToken;
 
 pub(crate) use chance::Chance;
@@ -143,10 +144,33 @@ impl Quorum {
         self.answer_within.or(self.abilities.answer_within).unwrap_or_else(default)
     }
 
-    /// All requests of an acquisition that waits for nobody may take so long. Nodes that vote have little time for each.
+    /// All requests of an acquisition that waits for nobody may take so long. Nodes that vote have little time for each, unless
+    /// a majority of them has a queue.
     pub(crate) fn answers_within(&self, ttl: Duration) -> Duration {
-        let one = self.answer_within(ttl);
+        let one = self.majority_answers_within(ttl);
         if self.nodes.len() == 1 { one } else { one * ROUNDS }
+    }
+
+    /// One request that is sent to all nodes now may take so long: until too few are left that are not silent.
+    pub(crate) fn majority_answers_within(&self, ttl: Duration) -> Duration {
+        let now = self.clock.now();
+        let moment = self.electorate.contents(|node| Some(self.silent_at(node, now, ttl)));
+        moment.map_or(Duration::ZERO, |moment| moment.since(now))
+    }
+
+    /// When a node counts as silent that was asked at this moment and has not answered: the usual time for an answer, longer
+    /// while its link is heard. What the user said is a hard limit; nothing is waited for longer than half a ttl.
+    fn silent_at(&self, node: usize, asked: Moment, ttl: Duration) -> Moment {
+        let usual = asked.plus(self.answer_within(ttl));
+        self.at_work_until(node, asked, ttl).map_or(usual, |until| usual.max(until))
+    }
+
+    /// Until when such a node is believed to be at work on its queue, if its link can tell.
+    fn at_work_until(&self, node: usize, asked: Moment, ttl: Duration) -> Option<Moment> {
+        match self.nodes[node].owed(asked) {
+            Owed::Until(moment) if self.answer_within.is_none() => Some(moment.min(asked.plus(ttl / 2))),
+            Owed::Until(_) | Owed::Unknown => None,
+        }
     }
 
     /// How long a waiter's place is kept.
@@ -371,6 +395,22 @@ impl Scene<'_> {
 
     fn latency(&self, request: u32) -> Duration {
         self.sent_at(request).map(|sent| self.now.since(sent)).unwrap_or_default()
+    }
+
+    /// When a node counts as silent that was sent this request.
+    fn silent_at(&self, node: usize, request: u32) -> Moment {
+        self.quorum.silent_at(node, self.sent_at(request).unwrap_or(self.now), self.claim.ttl)
+    }
+
+    /// Whether a node certainly answers this request, or says that its connection ended: asking again meanwhile would only
+    /// make its queue longer.
+    fn owes(&self, node: usize, request: u32) -> bool {
+        self.sent_at(request).is_some_and(|asked| matches!(self.quorum.nodes[node].owed(asked), Owed::Until(_)))
+    }
+
+    /// When the first of these nodes counts as silent.
+    fn first_silent(&self, nodes: impl Iterator<Item = usize>, request: u32) -> Option<Moment> {
+        nodes.map(|node| self.silent_at(node, request)).min()
     }
 
     fn send(&mut self, node: usize, request: u32, step: Step) {

@@ -38,6 +38,8 @@ pub(super) struct Pursuit {
     /// A majority has refused: when time is up, that is no trouble of the store's.
     contended: bool,
     outage_since: Option<Moment>,
+    /// Why there is no majority, as it was told last.
+    told: Option<Box<StoreError>>,
     hinted: bool,
     /// Which place in line a node gave us, as the first one says that does.
     pub(super) ticket: Option<FencingToken>,
@@ -82,6 +84,7 @@ impl Pursuit {
             raises: 0,
             contended: false,
             outage_since: None,
+            told: None,
             hinted: false,
             ticket: None,
             waiting: false,
@@ -110,7 +113,14 @@ impl Pursuit {
         }
         match self.round {
             Some(Round { kind: RoundKind::Asked(request), deadline }) if deadline <= scene.now => {
-                let silent: Vec<usize> = self.ballot.pending().collect();
+                let is_silent = |node: &usize| scene.silent_at(*node, request) <= scene.now;
+                let silent: Vec<usize> = self.ballot.pending().filter(is_silent).collect();
+                // The others have a queue, and are at work on it.
+                if let Some(deadline) =
+                    scene.first_silent(self.ballot.pending().filter(|node| !silent.contains(node)), request)
+                {
+                    self.round = Some(Round { kind: RoundKind::Asked(request), deadline });
+                }
                 for node in silent {
                     let within = error::round(scene.latency(request));
                     let trouble = Trouble::new(StoreErrorKind::TooSlow, format!("no answer within {within:?}"));
@@ -230,7 +240,7 @@ impl Pursuit {
     fn await_answers(&mut self, scene: &Scene<'_>, request: u32) {
         self.ballot.reset();
         self.nodes.iter_mut().for_each(|node| node.under_way.push(request));
-        let deadline = scene.now.plus(scene.quorum.answer_within(scene.claim.ttl));
+        let deadline = scene.first_silent(0..scene.nodes(), request).unwrap_or(scene.now);
         self.round = Some(Round { kind: RoundKind::Asked(request), deadline });
         self.next_try = None;
         self.hinted = false;

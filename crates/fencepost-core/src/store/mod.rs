@@ -29,7 +29,7 @@ use crate::foreign;
 pub use crate::actor::ActorId;
 pub use crate::behalf::{InLine, OnBehalf, Renewed, permit_name};
 pub use crate::clock::{Alarm, AlarmId, Clock, Moment};
-pub use crate::connect::{Members, Opening, connect, connect_async};
+pub use crate::connect::{Members, Opening, connect, connect_again, connect_async};
 pub use crate::error::{StoreError, StoreErrorKind};
 pub use crate::name::{LockName, Owner};
 pub use crate::state::{Holder, LockState, Waiter, YieldRequest};
@@ -439,6 +439,17 @@ impl fmt::Debug for Reply {
     }
 }
 
+/// What a store knows of an answer that it owes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Owed {
+    /// Nothing: the answer may never come. The engine goes by its own deadlines, and asks again.
+    Unknown,
+    /// The connection that the step was written to is up and keeps order: the answer comes, or trouble does when the connection
+    /// ends. So the engine never repeats the step meanwhile. Until this moment the link is patient; from then on it counts as
+    /// silent, unless it was heard again.
+    Until(Moment),
+}
+
 /// A place where locks live.
 ///
 /// # Behavior
@@ -460,6 +471,11 @@ pub trait Store: Send + Sync + 'static {
     fn listen(&self, claim: &Arc<Claim>, reply: Reply) -> Listening;
     /// The store's clock as a token: a guess that saves round trips, never trusted. `None`: not known yet.
     fn clock(&self) -> Option<FencingToken>;
+    /// What is known of the answer to a step that was submitted at this moment and is not answered yet. Asked often: must be
+    /// quick. A moment that is now or later: what a step submitted now would have to wait.
+    fn owed(&self, _submitted: Moment) -> Owed {
+        Owed::Unknown
+    }
     /// Whether answers can be expected soon: there is a link, and the server is not silent. `None`: the store does not
     /// know. At the end of a connection nobody waits for one that is not live.
     fn is_live(&self) -> Option<bool> {
@@ -492,6 +508,10 @@ impl<S: Store + ?Sized> Store for Arc<S> {
 
     fn clock(&self) -> Option<FencingToken> {
         (**self).clock()
+    }
+
+    fn owed(&self, submitted: Moment) -> Owed {
+        (**self).owed(submitted)
     }
 
     fn is_live(&self) -> Option<bool> {

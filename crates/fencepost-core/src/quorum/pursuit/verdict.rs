@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use super::{Outcome, Pursuit};
+use crate::clock::Moment;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::event::EventKind;
 use crate::quorum::ballot::{Verdict, Vote};
+use crate::quorum::prospect::votes_again_at;
 use crate::quorum::{Scene, margin_of};
 use crate::store::Step;
 use crate::token::FencingToken;
@@ -14,8 +16,8 @@ use crate::token::FencingToken;
 const RAISES_MAX: u32 = 16;
 /// Stores count a lease in milliseconds: asking so much after its end finds it over.
 const EXPIRY_GRAIN: Duration = Duration::from_millis(5);
-/// An outage of so long is ridden out by whoever waits, however short its ttl.
-const OUTAGE_MIN: Duration = Duration::from_secs(5);
+/// A wait without limit outlasts an outage of this length, however short its ttl.
+const OUTAGE_MIN: Duration = Duration::from_secs(60);
 /// Without a place in line: the longest pause between two tries.
 const BACK_OFF_MAX: Duration = Duration::from_millis(200);
 
@@ -24,6 +26,7 @@ impl Pursuit {
         let verdict = self.ballot.verdict();
         if !matches!(verdict, Verdict::Open | Verdict::NoQuorum) {
             self.outage_since = None;
+            self.told = None;
         }
         match verdict {
             Verdict::Open => Outcome::Open,
@@ -120,18 +123,43 @@ impl Pursuit {
         }
     }
 
-    /// Whoever waits rides out an outage, for as long as a holder's lease may last.
+    /// A waiter goes on until its limit, unless no majority can vote before it.
     fn no_quorum(&mut self, scene: &mut Scene<'_>) -> Outcome {
         self.round = None;
-        let since = *self.outage_since.get_or_insert(scene.now);
         let error = self.failure(scene);
-        let patient = self.patience.waits() && error.kind.passes();
-        if !patient || scene.now.since(since) >= scene.claim.ttl.max(OUTAGE_MIN) {
+        let from = self.may_elect_from(scene).filter(|_| self.patience.waits());
+        let Some(from) = from.filter(|from| !self.gives_up_before(*from, scene)) else {
             return Outcome::Failed(error);
+        };
+        // A quarantine whose end is known is no outage.
+        self.outage_since = Some(if from > scene.now { from } else { self.outage_since.unwrap_or(scene.now) });
+        if self.told.as_ref().is_none_or(|told| !told.has_cause_of(&error)) {
+            let error = Box::new(error);
+            self.told = Some(error.clone());
+            scene.tell(EventKind::WaitingForStore(error));
         }
         let pause = scene.claim.place().map_or(BACK_OFF_MAX, |place| place.lease / 3).min(BACK_OFF_MAX);
         self.next_try = Some(scene.now.plus(pause));
         Outcome::Open
+    }
+
+    /// When enough nodes may vote again, each by what it said last. `None`: never.
+    fn may_elect_from(&self, scene: &Scene<'_>) -> Option<Moment> {
+        scene.electorate().contents(|node| match &self.nodes[node].trouble {
+            Some((trouble, said)) => votes_again_at(&trouble.kind, *said).map(|again| again.max(scene.now)),
+            None => Some(scene.now),
+        })
+    }
+
+    /// The wait is over before this moment; without a limit, once an outage has lasted too long.
+    fn gives_up_before(&self, from: Moment, scene: &Scene<'_>) -> bool {
+        match self.patience.until() {
+            Some(end) => end <= from,
+            None => {
+                let longest = scene.claim.ttl.max(OUTAGE_MIN);
+                self.outage_since.is_some_and(|since| scene.now.since(since) >= longest)
+            }
+        }
     }
 
     pub(super) fn give_up(&mut self, scene: &mut Scene<'_>) -> Outcome {
@@ -142,8 +170,10 @@ impl Pursuit {
     }
 
     fn failure(&self, scene: &Scene<'_>) -> StoreError {
-        let failed = self.nodes.iter().enumerate().filter(|(node, _)| self.ballot.vote(*node) == Vote::Failed);
-        let troubles = failed.filter_map(|(node, view)| Some((node, view.latency, view.trouble.clone()?))).collect();
+        let silent = |node: usize| matches!(self.ballot.vote(node), Vote::Failed | Vote::Pending);
+        let failed = self.nodes.iter().enumerate().filter(|(node, _)| silent(*node));
+        let said = failed.filter_map(|(node, view)| Some((node, view.latency, view.trouble.clone()?.0)));
+        let troubles = said.collect();
         let error = scene.quorum.error("acquire", troubles);
         self.with_votes(scene, error)
     }

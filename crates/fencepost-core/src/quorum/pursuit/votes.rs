@@ -33,7 +33,8 @@ pub(in crate::quorum) struct Node {
     pub(super) in_line: bool,
     /// It was asked for us alone, after it had been asked together with others.
     pub(super) alone: bool,
-    pub(super) trouble: Option<Trouble>,
+    /// Why its last answer was none, and when it said so.
+    pub(super) trouble: Option<(Trouble, Moment)>,
     pub(super) latency: Duration,
 }
 
@@ -63,8 +64,9 @@ impl Pursuit {
             let vote = match (self.ballot.vote(node), &view.trouble) {
                 (Vote::Granted(_), _) => error::Vote::Granted,
                 (Vote::Stale(_) | Vote::Void(_), _) => error::Vote::Stale,
-                (Vote::Failed, Some(trouble)) => error::Vote::Failed(trouble.kind.clone()),
-                (Vote::Pending, _) => error::Vote::Unheard,
+                // Asked again, and not answered yet: what it said last is the best that is known.
+                (Vote::Failed | Vote::Pending, Some((trouble, _))) => error::Vote::Failed(trouble.kind.clone()),
+                (Vote::Pending, None) => error::Vote::Unheard,
                 (Vote::Failed, None) => error::Vote::Failed(StoreErrorKind::TooSlow),
                 (Vote::Refused, _) => error::Vote::Refused,
             };
@@ -94,6 +96,7 @@ impl Pursuit {
         }
         view.counted = request;
         view.granted = true;
+        view.trouble = None;
         view.latency = scene.latency(request);
         if voided {
             view.until = None;
@@ -117,6 +120,7 @@ impl Pursuit {
         view.counted = request;
         view.granted &= matches!(vote, Vote::Stale(_));
         view.until = None;
+        view.trouble = None;
         view.latency = scene.latency(request);
         self.ballot.record(node, vote);
         let told = if matches!(vote, Vote::Stale(_)) { error::Vote::Stale } else { error::Vote::Refused };
@@ -124,14 +128,17 @@ impl Pursuit {
     }
 
     pub(super) fn record_failure(&mut self, scene: &mut Scene<'_>, node: usize, request: u32, trouble: Trouble) {
+        // Also after the round was decided without it: the next one may depend on it.
+        let view = &mut self.nodes[node];
+        if request >= view.counted {
+            view.trouble = Some((trouble.clone(), scene.now));
+        }
         let current = self.round.is_some_and(|round| round.kind == RoundKind::Asked(request));
         if !current || self.ballot.vote(node) != Vote::Pending {
             return;
         }
-        self.tell_vote(scene, node, error::Vote::Failed(trouble.kind.clone()));
-        let view = &mut self.nodes[node];
-        view.latency = scene.latency(request);
-        view.trouble = Some(trouble);
+        self.tell_vote(scene, node, error::Vote::Failed(trouble.kind));
+        self.nodes[node].latency = scene.latency(request);
         self.ballot.record(node, Vote::Failed);
     }
 

@@ -1,0 +1,393 @@
+//! A node that is slow but at work is waited for and not asked twice; one that is silent is left behind. In virtual time, on
+//! links that keep order and answer one request after the other, as a server does that has a queue.
+
+use std::collections::VecDeque;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use fencepost_core::store::{
+    self, Abilities, Alarm, Claim, Clock, Listening, Memory, Moment, Owed, Reply, Step, Store, StoreErrorKind, Trouble,
+};
+use fencepost_core::*;
+use fencepost_testkit::poll;
+
+const TTL: Duration = Duration::from_secs(30);
+const TICK: Duration = Duration::from_millis(1);
+const LIVE: Duration = Duration::from_secs(1);
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+/// A node behind a link that keeps order.
+struct Queued {
+    inner: Memory,
+    clock: Clock,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// How long the node takes for each request.
+    takes: Duration,
+    paused: bool,
+    /// Its link knows what it owes.
+    knows: bool,
+    queue: VecDeque<(Step, Moment, Reply)>,
+    at_work: bool,
+    up_since: Moment,
+    heard_at: Moment,
+    written: Vec<Step>,
+}
+
+#[derive(Clone)]
+struct Node(Arc<Queued>);
+
+impl Queued {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn go_on(self: &Arc<Self>) {
+        let mut state = self.state();
+        if state.paused || state.at_work || state.queue.is_empty() {
+            return;
+        }
+        state.at_work = true;
+        let target: Arc<dyn Alarm> = self.clone();
+        self.clock.alarm(self.clock.now().plus(state.takes), Arc::downgrade(&target));
+    }
+}
+
+impl Alarm for Queued {
+    fn ring(self: Arc<Self>) {
+        let next = {
+            let mut state = self.state();
+            state.at_work = false;
+            if state.paused { None } else { state.queue.pop_front() }
+        };
+        if let Some((step, deadline, reply)) = next {
+            self.state().heard_at = self.clock.now();
+            self.inner.submit(step, deadline, reply);
+        }
+        self.go_on();
+    }
+}
+
+impl Node {
+    fn takes(&self, span: Duration) {
+        self.0.state().takes = span;
+    }
+
+    fn pause(&self) {
+        self.0.state().paused = true;
+    }
+
+    fn resume(&self) {
+        self.0.state().paused = false;
+        self.0.go_on();
+    }
+
+    /// Ends the connection and makes a new one: what is owed is answered with trouble.
+    fn reconnect(&self) {
+        let owed = {
+            let mut state = self.0.state();
+            (state.up_since, state.heard_at) = (self.0.clock.now(), self.0.clock.now());
+            std::mem::take(&mut state.queue)
+        };
+        let trouble = || Trouble::new(StoreErrorKind::Unreachable, "the connection ended");
+        owed.into_iter().for_each(|(_, _, reply)| reply.answer(Err(trouble())));
+    }
+
+    fn count(&self, which: impl Fn(&Step) -> bool) -> usize {
+        self.0.state().written.iter().filter(|step| which(step)).count()
+    }
+}
+
+impl Store for Node {
+    fn abilities(&self) -> Abilities {
+        self.0.inner.abilities()
+    }
+
+    fn label(&self) -> String {
+        self.0.inner.label()
+    }
+
+    fn submit(&self, step: Step, deadline: Moment, reply: Reply) {
+        {
+            let mut state = self.0.state();
+            if state.queue.is_empty() {
+                state.heard_at = self.0.clock.now();
+            }
+            state.written.push(step.clone());
+            state.queue.push_back((step, deadline, reply));
+        }
+        self.0.go_on();
+    }
+
+    fn listen(&self, claim: &Arc<Claim>, reply: Reply) -> Listening {
+        self.0.inner.listen(claim, reply)
+    }
+
+    fn clock(&self) -> Option<FencingToken> {
+        self.0.inner.clock()
+    }
+
+    fn owed(&self, submitted: Moment) -> Owed {
+        let state = self.0.state();
+        if !state.knows || state.up_since > submitted {
+            return Owed::Unknown;
+        }
+        let patient = state.heard_at.max(submitted).plus(state.takes * 3);
+        Owed::Until(patient.min(state.heard_at.plus(LIVE)))
+    }
+}
+
+struct World {
+    clock: VirtualClock,
+    nodes: Vec<Node>,
+}
+
+impl World {
+    fn new(nodes: usize) -> Self {
+        let clock = VirtualClock::new();
+        let now = clock.clock().now();
+        let node = |number: usize| {
+            let (takes, paused, at_work, written) = (ms(0), false, false, Vec::new());
+            let state = State {
+                takes,
+                paused,
+                knows: true,
+                at_work,
+                queue: VecDeque::new(),
+                up_since: now,
+                heard_at: now,
+                written,
+            };
+            let inner = Memory::node(clock.clock(), &format!("node-{number}"));
+            Node(Arc::new(Queued { inner, clock: clock.clock(), state: Mutex::new(state) }))
+        };
+        Self { nodes: (0..nodes).map(node).collect(), clock }
+    }
+
+    fn connect(&self) -> Connect {
+        let nodes = self.nodes.clone();
+        store::connect(move |_| Ok(nodes)).clock(&self.clock).ttl(TTL)
+    }
+
+    fn locks(&self) -> Locks {
+        self.connect().block().expect("stores that are there already")
+    }
+
+    fn each_takes(&self, span: Duration) {
+        self.nodes.iter().for_each(|node| node.takes(span));
+    }
+
+    fn turn(&self, span: Duration) {
+        (0..span.as_millis()).for_each(|_| self.clock.turn(TICK));
+    }
+
+    /// Turns time until the call ends, and answers how long that took.
+    fn time<F: Future>(&self, call: F) -> (Duration, F::Output) {
+        let mut call = pin!(call);
+        let mut passed = Duration::ZERO;
+        loop {
+            if let Some(outcome) = poll::once(call.as_mut()) {
+                return (passed, outcome);
+            }
+            assert!(passed < Duration::from_secs(120), "it never ends");
+            self.clock.turn(TICK);
+            passed += TICK;
+        }
+    }
+
+    /// Turns time until all of these end, and answers what they say.
+    fn all<T>(&self, calls: Vec<Pin<Box<dyn Future<Output = T>>>>) -> Vec<T> {
+        let mut calls: Vec<_> = calls.into_iter().map(Some).collect();
+        let mut done = Vec::new();
+        for _ in 0..120_000 {
+            for call in &mut calls {
+                if let Some(outcome) = call.as_mut().and_then(|call| poll::once(call.as_mut())) {
+                    done.push(outcome);
+                    *call = None;
+                }
+            }
+            if calls.iter().all(Option::is_none) {
+                return done;
+            }
+            self.clock.turn(TICK);
+        }
+        panic!("{} of {} never end", calls.iter().flatten().count(), calls.len());
+    }
+
+    fn rows_in_use(&self) -> usize {
+        self.nodes.iter().map(|node| node.0.inner.rows_in_use()).sum()
+    }
+}
+
+fn is_acquire(step: &Step) -> bool {
+    matches!(step, Step::Acquire { .. })
+}
+
+fn is_renewal(step: &Step) -> bool {
+    matches!(step, Step::Renew { .. })
+}
+
+fn is_release(step: &Step) -> bool {
+    matches!(step, Step::Release { .. })
+}
+
+/// With a queue of 400 ms on every node, eight times what an answer may take on an idle one.
+#[test]
+fn a_slow_but_live_node_is_not_asked_twice() {
+    const TASKS: usize = 400;
+    for waits in [false, true] {
+        let world = World::new(5);
+        let locks = world.locks();
+        world.each_takes(ms(1));
+        let turn = |number: usize| {
+            let lock = locks.lock(format!("x{number}"));
+            let lock = if waits { lock.wait_forever() } else { lock };
+            let turn = async move {
+                let guard = lock.acquire().await.map_err(|error| error.to_string())?;
+                guard.release().await.map_err(|error| error.to_string())
+            };
+            Box::pin(turn) as Pin<Box<dyn Future<Output = Result<ReleaseOutcome, String>>>>
+        };
+        let outcomes = world.all((0..TASKS).map(turn).collect());
+        let wrong: Vec<_> = outcomes.iter().filter(|outcome| **outcome != Ok(ReleaseOutcome::Freed)).collect();
+        assert!(wrong.is_empty(), "{} of {TASKS}: {:?}", wrong.len(), wrong[0]);
+        world.turn(ms(5_000));
+        for node in &world.nodes {
+            assert_eq!((node.count(is_acquire), node.count(is_release)), (TASKS, TASKS), "{}", node.label());
+        }
+        assert_eq!(world.rows_in_use(), 0);
+    }
+}
+
+/// The control: who knows nothing of its link asks again and again.
+#[test]
+fn a_slow_node_whose_link_knows_nothing_is_asked_again() {
+    let world = World::new(3);
+    let locks = world.locks();
+    world.nodes.iter().for_each(|node| node.0.state().knows = false);
+    let lock = locks.lock("x");
+    let (_, guard) = world.time(async move { lock.acquire().await });
+    world.each_takes(ms(400));
+    let (_, outcome) = world.time(guard.expect("free").release());
+    assert!(outcome.is_err(), "{outcome:?}");
+    world.turn(ms(2_000));
+    assert!(world.nodes.iter().all(|node| node.count(is_release) > 1));
+}
+
+#[test]
+fn a_silent_node_is_left_behind_as_quickly_as_ever() {
+    let world = World::new(5);
+    let locks = world.locks();
+    world.each_takes(ms(1));
+    let try_it = |world: &World| {
+        let lock = locks.lock("x");
+        world.time(async move { lock.try_acquire().await })
+    };
+    let (_, first) = try_it(&world);
+    drop(first);
+    world.turn(ms(100));
+    world.nodes[..2].iter().for_each(Node::pause);
+    let (took, answer) = try_it(&world);
+    assert!(matches!(answer, Ok(Some(_))) && took <= ms(10), "two of five are silent: {took:?}, {answer:?}");
+    drop(answer);
+    world.turn(ms(100));
+    world.nodes[2].pause();
+    for _ in 0..3 {
+        let (took, answer) = try_it(&world);
+        assert!(answer.is_err() && (ms(50)..=ms(60)).contains(&took), "three of five are silent: {took:?}, {answer:?}");
+    }
+    world.nodes.iter().for_each(Node::resume);
+    world.turn(ms(5_000));
+    assert_eq!(world.rows_in_use(), 0);
+}
+
+#[test]
+fn a_release_is_written_once_per_connection_and_again_on_the_next() {
+    let world = World::new(3);
+    let locks = world.locks();
+    world.each_takes(ms(1));
+    let lock = locks.lock("x");
+    let (_, guard) = world.time(async move { lock.acquire().await });
+    world.turn(ms(10));
+    world.nodes[0].pause();
+    let (took, outcome) = world.time(guard.expect("free").release());
+    assert!(outcome.is_ok_and(|outcome| outcome == ReleaseOutcome::Freed) && took < ms(10), "{took:?}");
+    world.turn(ms(3_000));
+    assert_eq!(world.nodes[0].count(is_release), 1, "it is silent, and its connection is up");
+    world.nodes[0].resume();
+    world.nodes[0].reconnect();
+    world.turn(ms(2_000));
+    assert_eq!(world.nodes[0].count(is_release), 2, "what was owed on the old connection may never have arrived");
+    assert_eq!(world.rows_in_use(), 0);
+}
+
+#[test]
+fn what_the_user_says_of_answers_is_a_hard_limit() {
+    let world = World::new(3);
+    let locks = world.connect().answer_within(ms(80)).block().expect("stores that are there already");
+    world.each_takes(ms(200));
+    let lock = locks.lock("x");
+    let (took, answer) = world.time(async move { lock.try_acquire().await });
+    assert!(answer.is_err() && (ms(80)..=ms(85)).contains(&took), "{took:?}, {answer:?}");
+}
+
+/// Patience has an end: a grant that comes after half of its ttl is not waited for, and what comes later is given back.
+#[test]
+fn a_grant_that_comes_too_late_does_not_count_and_is_given_back() {
+    let world = World::new(3);
+    let locks = world.connect().ttl(ms(1_000)).block().expect("stores that are there already");
+    world.each_takes(ms(700));
+    let lock = locks.lock("x");
+    let (took, answer) = world.time(async move { lock.try_acquire().await });
+    assert!(answer.is_err() && (ms(500)..=ms(510)).contains(&took), "{took:?}, {answer:?}");
+    world.turn(ms(10_000));
+    assert_eq!(world.rows_in_use(), 0);
+    for node in &world.nodes {
+        assert_eq!((node.count(is_acquire), node.count(is_release)), (1, 1), "{}", node.label());
+    }
+}
+
+#[test]
+fn a_renewal_that_waits_in_a_queue_is_not_repeated() {
+    let world = World::new(3);
+    let unknown: Arc<Mutex<u32>> = Arc::default();
+    let count = unknown.clone();
+    let observer = move |event: &Event| {
+        if matches!(event.kind, EventKind::RenewalUnknown { .. }) {
+            *count.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        }
+    };
+    let locks = world.connect().ttl(ms(3_000)).observer(observer).block().expect("stores that are there already");
+    world.each_takes(ms(1));
+    let lock = locks.lock("x");
+    let (_, guard) = world.time(async move { lock.acquire().await });
+    let guard = guard.expect("free");
+    world.each_takes(ms(400));
+    world.turn(ms(20_000));
+    assert!(guard.is_held(), "{:?}", guard.ensure_held());
+    assert_eq!(*unknown.lock().unwrap_or_else(PoisonError::into_inner), 0);
+    for node in &world.nodes {
+        assert!((19..=21).contains(&node.count(is_renewal)), "one per third of the ttl: {}", node.count(is_renewal));
+    }
+}
+
+/// A hold whose nodes stand still until it is lost is lost in time, however patient its renewals are.
+#[test]
+fn patience_never_delays_a_loss() {
+    let world = World::new(3);
+    let locks = world.connect().ttl(ms(3_000)).block().expect("stores that are there already");
+    world.each_takes(ms(400));
+    let lock = locks.lock("x");
+    let (_, guard) = world.time(async move { lock.acquire().await });
+    let guard = guard.expect("free");
+    world.nodes.iter().for_each(Node::pause);
+    let (took, lost) = world.time(guard.lost());
+    assert!(took < ms(3_000 - 300), "{took:?}");
+    assert_eq!(lost.reason, LossReason::Unreachable);
+}
