@@ -350,7 +350,7 @@ impl Engine {
 
 /// A mailbox that panics must not take the store with it.
 fn say_it_may_be_lost(to: &WeakReply) {
-    let _ = catch_unwind(AssertUnwindSafe(|| to.push(Event::MayBeLost)));
+    to.push(Event::MayBeLost);
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

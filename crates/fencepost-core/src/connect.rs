@@ -11,6 +11,7 @@ use crate::bell::Bell;
 use crate::clock::{Clock, Moment};
 use crate::error::{Invalid, StoreError, StoreErrorKind};
 use crate::event::{EventKind, Herald, Observer};
+use crate::foreign;
 use crate::handle::{DRAIN_WITHIN, Handle};
 use crate::locks::{Defaults, Locks};
 use crate::name::checked_label;
@@ -278,7 +279,8 @@ async fn open_within(
             return Err(error);
         }
         if told.as_ref().is_none_or(|told| !told.has_cause_of(&error) || told.message != error.message) {
-            herald.tell("", 0, EventKind::WaitingForStore(Box::new(error.clone())));
+            foreign::wake(herald.note("", 0, EventKind::WaitingForStore(Box::new(error.clone()))));
+            herald.deliver();
         }
         told = Some(error);
         limit = end;

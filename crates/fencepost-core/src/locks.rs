@@ -174,6 +174,7 @@ impl Locks {
         let forced = self.quorum.evict(name.clone()).await?;
         let ForcedRelease { holder, unreached } = &forced;
         let by_whom = holder.as_ref().map(|holder| holder.label.clone()).unwrap_or_default();
+        let unreached: Vec<&str> = unreached.iter().map(|node| node.node.as_str()).collect();
         let unreached = unreached.join(", ");
         crate::notice!(WARN, lock = name, reason = reason, holder = by_whom, unreached = unreached, "released by force");
         Ok(forced)

@@ -68,7 +68,7 @@ fn keeps_its_locks(connect: Connect) {
     // Longer than a ttl.
     (0..4).for_each(|_| renewed(&mut feed, "kept"));
     assert!(kept.is_held() && taken.is_held());
-    assert!(locks.force_release("taken", "a test").block().expect("an answer").is_some());
+    assert!(locks.force_release("taken", "a test").block().expect("an answer").holder.is_some());
     assert_eq!(taken.lost().block().reason, LossReason::Revoked);
     let other = locks.lock("other").ttl(ttl).acquire().block().expect("free");
     assert_eq!(other.release().block().expect("an answer"), ReleaseOutcome::Freed);
