@@ -176,7 +176,14 @@ impl Locks {
         let by_whom = holder.as_ref().map(|holder| holder.label.clone()).unwrap_or_default();
         let unreached: Vec<&str> = unreached.iter().map(|node| node.node.as_str()).collect();
         let unreached = unreached.join(", ");
-        crate::notice!(WARN, lock = name, reason = reason, holder = by_whom, unreached = unreached, "released by force");
+        crate::notice!(
+            WARN,
+            lock = name,
+            reason = reason,
+            holder = by_whom,
+            unreached = unreached,
+            "released by force"
+        );
         Ok(forced)
     }
 
