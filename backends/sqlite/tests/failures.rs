@@ -162,7 +162,7 @@ fn a_file_that_this_user_may_not_open_is_denied() {
         keeps_it_open.lock("b").acquire().block().expect("free").release().block().expect("released");
         assert_eq!(without_special_rights(&place.file()), "opened");
         let locked = format!("{}{ending}", place.file());
-        fs::set_permissions(&locked, fs::Permissions::from_mode(0)).expect("ours");
+        fs::set_permissions(&locked, fs::Permissions::from_mode(0o000)).expect("ours");
         let said = without_special_rights(&place.file());
         assert!(said.starts_with("Denied") && said.contains("right to"), "{locked}: {said}");
     }

@@ -363,7 +363,7 @@ fn connecting_waits_for_a_store_that_is_down_as_long_as_told() {
     let (took, given_up) =
         world.time(opens_after(&world, 5_000, StoreErrorKind::TooSlow).wait_for_store(seconds(10)).into_future());
     assert!((seconds(9)..=seconds(11)).contains(&took), "{took:?}");
-    assert_eq!(given_up.err().expect("down").message, "it is down");
+    assert_eq!(given_up.expect_err("down").message, "it is down");
     let (took, denied) =
         world.time(opens_after(&world, 5, StoreErrorKind::Denied).wait_for_store(seconds(10)).into_future());
     assert!(took.is_zero() && denied.is_err(), "waiting cures nothing: {took:?}");
@@ -375,5 +375,5 @@ fn an_attempt_to_connect_that_never_ends_ends_with_the_wait() {
     let never = store::connect_again(|_| Box::pin(std::future::pending::<Result<Vec<Arc<dyn Store>>, StoreError>>()));
     let (took, answer) = world.time(never.clock(&world.clock).wait_for_store(seconds(5)).into_future());
     assert!((seconds(4)..=seconds(6)).contains(&took), "{took:?}");
-    assert_eq!(answer.err().expect("nobody answers").kind, StoreErrorKind::TooSlow);
+    assert_eq!(answer.expect_err("nobody answers").kind, StoreErrorKind::TooSlow);
 }
