@@ -54,7 +54,7 @@ complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "schema" -d 'Pri
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "completions" -d 'Print completions for a shell'
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "man" -d 'Write the manual pages into a directory, or print them as one page'
 complete -c fencepost -n "__fish_fencepost_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c fencepost -n "__fish_fencepost_using_subcommand run" -s w -l wait -d 'Wait for at most this time [default: until the lock is free]' -r
+complete -c fencepost -n "__fish_fencepost_using_subcommand run" -s w -l wait -d 'Wait for at most this time, connecting included [default: until the lock is free]' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand run" -l permits -d 'At most P runs at once instead of one, each with a slot of its own; 1 to 256' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand run" -l take -d 'Take K of the permits, all or none [default: 1]' -r
 complete -c fencepost -n "__fish_fencepost_using_subcommand run" -l ttl -d 'How long others wait after a crash; renewed at a third of it [default: 30s]' -r

@@ -37,8 +37,8 @@ _fencepost() {
         case $line[1] in
             (run)
 _arguments "${_arguments_options[@]}" : \
-'-w+[Wait for at most this time \[default\: until the lock is free\]]:D:_default' \
-'--wait=[Wait for at most this time \[default\: until the lock is free\]]:D:_default' \
+'-w+[Wait for at most this time, connecting included \[default\: until the lock is free\]]:D:_default' \
+'--wait=[Wait for at most this time, connecting included \[default\: until the lock is free\]]:D:_default' \
 '(-s --shared)--permits=[At most P runs at once instead of one, each with a slot of its own; 1 to 256]:P:_default' \
 '--take=[Take K of the permits, all or none \[default\: 1\]]:K:_default' \
 '--ttl=[How long others wait after a crash; renewed at a third of it \[default\: 30s\]]:D:_default' \

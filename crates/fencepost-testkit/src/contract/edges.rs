@@ -1,5 +1,5 @@
 //! The edges of a process: how it ends, stands still or is blocked. Each promise is put to the test with programs of
-//! their own, which this test program plays: see [`SCENARIOS`].
+//! their own, which this test program plays: see `SCENARIOS`.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::pin;
