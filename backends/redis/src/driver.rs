@@ -215,7 +215,10 @@ impl Driver {
         while !self.stop.load(Ordering::SeqCst) {
             // What panics may be a logger that a TLS handshake calls. The thread outlives it, and so does every claim.
             if foreign::contain(|| self.turn(&mut events)).is_none() {
-                self.fail_all(&Trouble::new(StoreErrorKind::Unexpected, "the driver's thread panicked"));
+                self.fail_all(&Trouble::new(
+                    StoreErrorKind::Unreachable,
+                    "a panic ended the connection; it is made anew",
+                ));
                 std::thread::sleep(PAUSE_MAX);
             }
         }

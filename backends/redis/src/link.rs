@@ -320,7 +320,7 @@ impl Link {
     /// What is known of the answer to a step of this moment.
     pub(crate) fn owed(&self, submitted: Moment) -> Owed {
         let Some(silent_at) = self.pace.silent_at(submitted) else { return Owed::Unknown };
-        if self.pace.is_busy() {
+        if self.pace.owes_any() {
             let now = self.clock.now();
             // Answers may be here for which the driver had no time yet: then this process is late, and not the server.
             if silent_at <= now && self.state().up.as_ref().is_some_and(|up| up.socket.has_unread()) {

@@ -12,8 +12,9 @@ const LIVE: Duration = Duration::from_secs(1);
 /// What each request in the queue adds to the time of an answer, beside what was measured: a burst comes before any of
 /// its round trips is known.
 const PER_REQUEST: Duration = Duration::from_millis(4);
-/// A link that owes this many answers is busy.
-const BUSY: usize = 16;
+/// The shortest time for an answer, from the moment at which the request was really written: the thread that wrote it, or the
+/// one that reads, may have had to wait for a processor.
+const LEAST: Duration = Duration::from_millis(20);
 /// Of a link that is down.
 const DOWN: u64 = u64::MAX;
 
@@ -53,8 +54,8 @@ impl Pace {
         self.owed.store(answers, Ordering::Relaxed);
     }
 
-    pub(crate) fn is_busy(&self) -> bool {
-        self.owed.load(Ordering::Relaxed) >= BUSY
+    pub(crate) fn owes_any(&self) -> bool {
+        self.owed.load(Ordering::Relaxed) > 0
     }
 
     fn took(&self, trip: Duration) {
@@ -74,7 +75,7 @@ impl Pace {
         }
         let queue = PER_REQUEST.saturating_mul(u32::try_from(owed).unwrap_or(u32::MAX));
         let trip = Duration::from_nanos(self.trip.load(Ordering::Relaxed));
-        Some(heard.max(sent).plus(queue.max(trip)).min(heard.plus(LIVE)))
+        Some(heard.max(sent).plus(queue.max(trip).max(LEAST)).min(heard.plus(LIVE)))
     }
 }
 
@@ -160,7 +161,7 @@ mod tests {
         assert!(!trips.is_idle());
         trips.answered(at(10), &pace);
         trips.answered(at(20), &pace);
-        assert_eq!(pace.silent_at(at(0)), Some(at(4)), "nothing is measured yet");
+        assert_eq!(pace.silent_at(at(0)), Some(at(20)), "nothing is measured yet");
         trips.answered(at(40), &pace);
         assert!(trips.is_idle());
         assert_eq!(pace.silent_at(at(0)), Some(at(120)), "40 ms, and four times the half of it");
