@@ -35,7 +35,13 @@ impl Causes {
             };
             match message {
                 Ok(Message::WaitingForStore(error)) => self.unsaid = Some(error),
-                Ok(message) => return message,
+                Ok(message) => {
+                    // The store decides again: an old cause is not said any more, and the same one is new if it comes back.
+                    if matches!(message, Message::Connected(_) | Message::Waiting | Message::Acquired(_)) {
+                        (self.said, self.unsaid) = (None, None);
+                    }
+                    return message;
+                }
                 Err(RecvTimeoutError::Timeout) => self.say(),
                 Err(RecvTimeoutError::Disconnected) => unreachable!("BUG: this session keeps a sender"),
             }

@@ -230,31 +230,65 @@ impl<'a> Supervisor<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::os::unix::process::CommandExt;
     use std::process::Command;
     use std::sync::mpsc::channel;
+    use std::sync::{Mutex, PoisonError};
 
     use super::*;
 
-    #[test]
+    /// A supervisor takes every child of the process for its own.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+    /// Has a command run that takes no notice of SIGTERM.
     #[allow(clippy::zombie_processes, reason = "the supervisor waits for it")]
+    fn supervised(clock: &Clock, lease: Lease<'_>, on_lost: OnLost) -> End {
+        let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let command = Command::new("sh").args(["-c", "trap '' TERM; sleep 60 & wait; wait"]).process_group(0).spawn();
+        let leader = Pid::from_raw(i32::try_from(command.expect("a shell").id()).expect("an id"));
+        // The engine says nothing, as if all its threads hung.
+        let (_silent, inbox) = channel();
+        let output = Output { json: false, quiet: true, verbose: false };
+        Supervisor::without_terminal(leader, &inbox, clock.clone(), on_lost, output, lease).watch()
+    }
+
+    const BY_FORCE: ExitCode = ExitCode(128 + 9);
+
+    #[test]
     fn a_command_is_ended_within_its_lease_though_nobody_tells_of_the_loss() {
-        let command = Command::new("sleep").arg("60").process_group(0).spawn().expect("sleep");
-        let leader = Pid::from_raw(i32::try_from(command.id()).expect("an id"));
         let clock = Clock::system().expect("a clock");
         // Counts as lost after half a second, and lasts half a minute.
-        let (ttl, margin) = (Duration::from_secs(30), Duration::from_millis(29_500));
+        let (ttl, margin) = (ms(30_000), ms(29_500));
         let end = clock.now().plus(ttl);
         let remaining = || {
             let remaining = end.since(clock.now());
             if remaining > margin { Ok(remaining) } else { Err(LossReason::Expired) }
         };
-        // The engine says nothing, as if all its threads hung.
-        let (_silent, inbox) = channel();
-        let lease = Lease::new(clock.clone(), ttl, margin, &remaining);
-        let output = Output { json: false, quiet: true, verbose: false };
-        let done = Supervisor::without_terminal(leader, &inbox, clock.clone(), OnLost::Term, output, lease).watch();
-        assert_eq!((done.lost, done.code), (Some(LossReason::Expired), ExitCode::by_signal(Signal::SIGTERM as i32)));
+        let lease = Lease::begin(clock.clone(), ttl, margin, &remaining).expect("it is held");
+        let done = supervised(&clock, lease, OnLost::Kill);
+        assert_eq!((done.lost, done.code), (Some(LossReason::Expired), BY_FORCE));
         assert!(clock.now() < end, "the lease was over before the command was");
+    }
+
+    /// The machine stood still while the command was started.
+    #[test]
+    fn a_command_that_starts_after_its_lease_is_ended_at_once() {
+        let clock = Clock::system().expect("a clock");
+        let looks = Cell::new(0);
+        let remaining = || {
+            looks.set(looks.get() + 1);
+            if looks.get() == 1 { Ok(Duration::ZERO) } else { Err(LossReason::Expired) }
+        };
+        let (ttl, margin) = (ms(3_600_000), ms(360_000));
+        let lease = Lease::begin(clock.clone(), ttl, margin, &remaining).expect("it is held");
+        let began = clock.now();
+        let done = supervised(&clock, lease, OnLost::Term);
+        assert_eq!((done.lost, done.code), (Some(LossReason::Expired), BY_FORCE));
+        assert!(clock.now().since(began) < margin / 10, "it had time to end by itself");
+    }
+
+    fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
     }
 }

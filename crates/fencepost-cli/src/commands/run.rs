@@ -175,10 +175,7 @@ impl<'a> Session<'a> {
         let held = Instant::now();
         let (owner, slot, expires_at) = (Some(hold.expose_owner()), hold.slot.clone(), expires_at(hold.remaining()));
         let told = Told { name: name.clone(), token, owner, expires_at, slot, window: None };
-        let end = match hold.look() {
-            Ok(_) => self.run_command(&told, &|| hold.look()),
-            Err(reason) => Ok(End { code: ExitCode::LOST, lost: Some(reason), interrupted: false }),
-        };
+        let end = self.run_command(&told, &|| hold.look());
         self.record.held(held.elapsed());
         match end {
             Ok(End { code, lost: None, .. }) => {
@@ -345,10 +342,13 @@ impl<'a> Session<'a> {
         told: &Told,
         remaining: &dyn Fn() -> Result<Duration, LossReason>,
     ) -> Result<End, Failure> {
+        let ttl = self.settings.config.ttl.value;
+        let lease = match Lease::begin(self.clock.clone(), ttl, margin(self.arguments, ttl), remaining) {
+            Ok(lease) => lease,
+            Err(reason) => return Ok(End { code: ExitCode::LOST, lost: Some(reason), interrupted: false }),
+        };
         let leader = child::start(&self.arguments.command, &told.variables(&self.outer, &self.actor))
             .map_err(|error| Failure::ours("cannot start the command", error))?;
-        let ttl = self.settings.config.ttl.value;
-        let lease = Lease::new(self.clock.clone(), ttl, margin(self.arguments, ttl), remaining);
         let (clock, on_lost, output) = (self.clock.clone(), self.arguments.on_lost, self.settings.output);
         Ok(Supervisor::new(leader, &self.inbox, clock, on_lost, output, lease).watch())
     }
