@@ -348,7 +348,9 @@ impl Drop for Herald {
         let feeds: Vec<_> = self.feeds().iter().filter_map(Weak::upgrade).collect();
         foreign::wake(feeds.iter().filter_map(|feed| feed.close()));
         if !self.audience.observers.is_empty() {
-            self.queue().put_end(self.audience.clone());
+            // Nothing of it stays here: the thread that calls observers drops them, too.
+            let audience = std::mem::replace(&mut self.audience, Audience::new(Vec::new()));
+            self.queue().put_end(audience);
             self.deliver();
         }
     }

@@ -188,9 +188,13 @@ impl Queue {
         }
         if !self.has_thread.load(Ordering::SeqCst) {
             self.start();
-        } else if self.asleep.load(Ordering::SeqCst) && self.asleep.swap(false, Ordering::SeqCst) {
+        } else if self.asleep.load(Ordering::SeqCst) {
+            // With the mutex, so that the thread is not on its way to sleep: it would miss this.
+            let _waiting = self.waiting();
             // Once, however much is put in until it is awake.
-            self.changed.notify_one();
+            if self.asleep.swap(false, Ordering::SeqCst) {
+                self.changed.notify_one();
+            }
         }
     }
 
