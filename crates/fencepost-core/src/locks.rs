@@ -261,16 +261,17 @@ impl Locks {
     /// held, and are renewed until they are dropped.
     ///
     /// Answers the names whose release nobody confirmed in time (left to their ttl); empty is a clean end. Nodes that vote
-    /// confirm by a majority; the other live ones are waited for in any case, as the drop of the last handle waits
-    /// ([`drain_within`](crate::Connect::drain_within)). Call it before `std::process::exit`, and where a handle is in a
-    /// `static`, whose drop never runs.
+    /// confirm by a majority. The other live nodes are waited for until `timeout` too, and at least as long as the drop of
+    /// the last handle waits ([`drain_within`](crate::Connect::drain_within)). Call it before `std::process::exit`, and
+    /// where a handle is in a `static`, whose drop never runs.
     ///
     /// # Cancel safety
     /// Dropped, the connection stays shut; only the answer is lost.
     #[must_use = "names in the answer stay locked until their ttl ends"]
     pub async fn shutdown(&self, timeout: Duration) -> Vec<String> {
         let clock = &self.quorum.clock;
-        let bell = Bell::at(clock, clock.now().plus(timeout));
+        let end = clock.now().plus(timeout);
+        let bell = Bell::at(clock, end);
         self.quorum.close();
         poll_fn(|context| {
             let rung = bell.has_rung(context);
@@ -278,15 +279,21 @@ impl Locks {
             if left.is_empty() || rung { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
-        let bell = Bell::at(clock, clock.now().plus(self.quorum.drain_within()));
-        let mut drained = pin!(self.quorum.drained());
-        poll_fn(|context| match drained.as_mut().poll(context) {
-            Poll::Pending if bell.has_rung(context) => Poll::Ready(()),
-            answer => answer,
-        })
-        .await;
+        let drained = || clock.now().plus(self.quorum.drain_within());
+        until(&Bell::at(clock, end.max(drained())), self.quorum.settled()).await;
+        until(&Bell::at(clock, drained()), self.quorum.herald.told()).await;
         self.quorum.leaving(Waker::noop())
     }
+}
+
+/// Waits for the work until the bell rings.
+async fn until(bell: &Bell, work: impl Future<Output = ()>) {
+    let mut work = pin!(work);
+    poll_fn(|context| match work.as_mut().poll(context) {
+        Poll::Pending if bell.has_rung(context) => Poll::Ready(()),
+        answer => answer,
+    })
+    .await;
 }
 
 #[cfg(feature = "recipes")]

@@ -19,6 +19,7 @@ use crate::clock::{Alarm, AlarmId, Moment};
 use crate::error::Vote;
 use crate::event::EventKind;
 use crate::foreign;
+use crate::handle::as_engine;
 use crate::store::{Claim, Event, Listening, Mailbox, Place, Post, Proposal, Reply, Step, Then, Turn};
 use crate::token::FencingToken;
 use life::{Life, Phase};
@@ -257,7 +258,8 @@ impl Course {
         if parted {
             self.quorum.tell_of_parting();
         }
-        foreign::wake(wakers);
+        // A waker may own the last handle, whose drop must not wait here: this claim goes on only when it returns.
+        as_engine(|| foreign::wake(wakers));
         self.quorum.herald.deliver();
         next
     }

@@ -7,9 +7,13 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use super::{Course, Quorum};
+use crate::bell::Bell;
 use crate::blocking::block_until;
 use crate::foreign;
 use crate::store::{Answer, Closing, Trouble};
+
+/// How often nodes that owe an answer are looked at: whether they are still live.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Counts errands, and wakes those that wait for the end of the last one.
 #[derive(Default)]
@@ -67,13 +71,32 @@ impl Quorum {
 
     /// No live node owes an answer to a release, no store keeps anything for claims to come, and observers and the log
     /// have what happened.
-    pub(crate) async fn drained(&self) {
-        poll_fn(|context| if self.owes(context.waker()) { Poll::Pending } else { Poll::Ready(()) }).await;
-        poll_fn(|context| self.errands.poll_done(context)).await;
-        let closing = Tally::default();
-        self.nodes.iter().for_each(|node| node.close(Closing::new(closing.errand())));
-        poll_fn(|context| closing.poll_done(context)).await;
+    async fn drained(&self) {
+        self.settled().await;
         self.herald.told().await;
+    }
+
+    /// No live node owes an answer to a release, and no store keeps anything for claims to come.
+    pub(crate) async fn settled(&self) {
+        let mut look: Option<Bell> = None;
+        poll_fn(|context| {
+            if !self.owes(context.waker()) {
+                return Poll::Ready(());
+            }
+            // A node falls silent without a word.
+            while look.as_ref().is_none_or(|look| look.has_rung(context)) {
+                look = Some(Bell::at(&self.clock, self.clock.now().plus(LOOK)));
+            }
+            Poll::Pending
+        })
+        .await;
+        poll_fn(|context| self.errands.poll_done(context)).await;
+        let (closing, not_waited_for) = (Tally::default(), Tally::default());
+        for (number, node) in self.nodes.iter().enumerate() {
+            let tally = if self.is_live(number) == Some(false) { &not_waited_for } else { &closing };
+            node.close(Closing::new(tally.errand()));
+        }
+        poll_fn(|context| closing.poll_done(context)).await;
     }
 
     /// Remembers whether the newest answer of a node was that it cannot be reached.

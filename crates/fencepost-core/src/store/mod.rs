@@ -399,10 +399,7 @@ impl Reply {
 
     /// Says something that was not asked for. A panic on the other side ends there: the store's thread goes on.
     pub fn push(&self, event: Event) {
-        let post = Post { node: self.node, request: self.request, event };
-        if foreign::contain(|| as_engine(|| Arc::clone(&self.to).post(post))).is_none() {
-            crate::notice!(ERROR, "BUG: what a store said was not taken; the store goes on");
-        }
+        post(Arc::clone(&self.to), Post { node: self.node, request: self.request, event });
     }
 
     /// For a store that keeps it for as long as a claim holds: it does not keep the claim.
@@ -419,11 +416,18 @@ pub struct WeakReply {
 }
 
 impl WeakReply {
-    /// Says it, unless the claim is gone.
+    /// Says it, unless the claim is gone. A panic on the other side ends there.
     pub fn push(&self, event: Event) {
         if let Some(to) = self.to.upgrade() {
-            to.post(Post { node: self.node, request: 0, event });
+            post(to, Post { node: self.node, request: 0, event });
         }
+    }
+}
+
+/// On a thread of a store, which neither waits for another store nor ends with a panic.
+fn post(to: Arc<dyn Mailbox>, post: Post) {
+    if foreign::contain(|| as_engine(|| to.post(post))).is_none() {
+        crate::notice!(ERROR, "BUG: what a store said was not taken; the store goes on");
     }
 }
 
