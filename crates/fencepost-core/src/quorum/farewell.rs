@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::hold::Hold;
 use super::{Effect, Scene};
 use crate::clock::Moment;
 use crate::error::{self, LossReason, ReleaseOutcome, StoreError, StoreErrorKind};
@@ -20,6 +21,8 @@ pub(super) struct Farewell {
     ends_hold: bool,
     /// The hold was lost before.
     lost: Option<LossReason>,
+    /// The nodes whose grants the hold rested on.
+    vouched: Vec<bool>,
     verdict_by: Moment,
     next_send: Moment,
     /// Answers to earlier requests say nothing of the release.
@@ -30,6 +33,8 @@ pub(super) struct Farewell {
     /// From here on nothing of ours can be left in any store.
     give_up_at: Moment,
     pub(super) verdict: Option<Result<ReleaseOutcome, StoreError>>,
+    /// How many answers have come.
+    pub(super) answers: u64,
     relay: Option<Relay>,
 }
 
@@ -67,27 +72,18 @@ enum Said {
 
 impl Farewell {
     /// The end of a hold.
-    pub(super) fn of_hold(
-        scene: &Scene<'_>,
-        raise: FencingToken,
-        lost: Option<LossReason>,
-        relay: Option<Relay>,
-    ) -> Self {
-        let nodes = (0..scene.nodes()).map(|_| Some(Some(raise))).collect();
-        Self { relay, ..Self::new(scene, nodes, true, lost) }
+    pub(super) fn of_hold(scene: &Scene<'_>, hold: &Hold, relay: Option<Relay>) -> Self {
+        let nodes = (0..scene.nodes()).map(|_| Some(Some(hold.raise()))).collect();
+        let vouched = hold.vouched(scene.now);
+        Self { relay, vouched, lost: hold.lost, ..Self::new(scene, nodes, true) }
     }
 
     /// The end of an acquisition that did not succeed. `None`: nothing to do at that node; else what to raise.
     pub(super) fn of_pursuit(scene: &Scene<'_>, nodes: Vec<Option<Option<FencingToken>>>) -> Self {
-        Self::new(scene, nodes, false, None)
+        Self::new(scene, nodes, false)
     }
 
-    fn new(
-        scene: &Scene<'_>,
-        nodes: Vec<Option<Option<FencingToken>>>,
-        ends_hold: bool,
-        lost: Option<LossReason>,
-    ) -> Self {
+    fn new(scene: &Scene<'_>, nodes: Vec<Option<Option<FencingToken>>>, ends_hold: bool) -> Self {
         let pause = scene.quorum.answer_within(scene.claim.ttl);
         let owed = |raise: Option<Option<FencingToken>>| match raise {
             Some(raise) => Node::Owed { raise, trouble: None, asked: None },
@@ -96,7 +92,8 @@ impl Farewell {
         Self {
             nodes: nodes.into_iter().map(owed).collect(),
             ends_hold,
-            lost,
+            lost: None,
+            vouched: Vec::new(),
             verdict_by: scene.now.plus(pause),
             next_send: scene.now,
             first_request: scene.requests.last + 1,
@@ -104,6 +101,7 @@ impl Farewell {
             retry: RETRY_MIN,
             give_up_at: scene.now.plus(scene.claim.kept_for() * 2),
             verdict: None,
+            answers: 0,
             relay: None,
         }
     }
@@ -116,11 +114,6 @@ impl Farewell {
     /// Nothing is left to be done.
     pub(super) fn is_over(&self) -> bool {
         !self.nodes.iter().any(|node| matches!(node, Node::Owed { .. }))
-    }
-
-    /// How many nodes have said nothing to it yet.
-    pub(super) fn unanswered(&self) -> u64 {
-        self.nodes.iter().map(|node| u64::from(matches!(node, Node::Owed { trouble: None, .. }))).sum()
     }
 
     /// Whether a live node has still to confirm it. One that answers an error is waited for only if its store knows that
@@ -152,7 +145,7 @@ impl Farewell {
         if scene.now >= self.verdict_by && self.verdict.is_none() {
             match self.answers_until(scene) {
                 Some(later) => self.verdict_by = later,
-                None => self.verdict = Some(Err(self.failure(scene))),
+                None => self.judge(scene),
             }
         }
         if scene.now >= self.next_send {
@@ -171,6 +164,7 @@ impl Farewell {
         if request < self.first_request {
             return;
         }
+        self.answers += 1;
         let answer = self.pass_on(scene, node, request, answer);
         let Node::Owed { trouble, asked, .. } = &mut self.nodes[node] else { return };
         if asked.is_some_and(|asked| asked <= request) {
@@ -282,23 +276,44 @@ impl Farewell {
         let answered = |node: usize| matches!(self.nodes[node], Node::Answered(_));
         let asked = |node: usize| !matches!(self.nodes[node], Node::Clean);
         if scene.electorate().is_done(asked, answered) && !matches!(self.verdict, Some(Ok(_))) {
-            let freed = self.nodes.iter().any(|node| matches!(node, Node::Answered(Said::Freed)));
-            let not_held = |node: usize| matches!(self.nodes[node], Node::Answered(Said::NotHeld));
-            let outcome = match self.lost {
-                None if freed => ReleaseOutcome::Freed,
-                None if !scene.electorate().is_blocked_by(not_held) => ReleaseOutcome::Unproven,
-                lost => ReleaseOutcome::NotHeld(lost),
-            };
+            let Some(outcome) = self.outcome(scene) else { return };
             self.verdict = Some(Ok(outcome));
             if self.ends_hold {
                 scene.tell(EventKind::Released(outcome));
             }
             return;
         }
+        if scene.now >= self.verdict_by && self.verdict.is_none() {
+            self.verdict = Some(Err(self.failure(scene)));
+            return;
+        }
         let failed = |node: usize| matches!(self.nodes[node], Node::Owed { trouble: Some(_), .. });
         if scene.electorate().is_blocked_by(failed) && self.verdict.is_none() {
             self.verdict = Some(Err(self.failure(scene)));
         }
+    }
+
+    /// What became of the hold. It was lost if the nodes that may still have had it are no majority: those that freed it, and
+    /// of those that it rested on the ones that have not denied it. `None`: nodes that may settle it have time to answer.
+    fn outcome(&self, scene: &Scene<'_>) -> Option<ReleaseOutcome> {
+        let said = |node: usize| match &self.nodes[node] {
+            Node::Answered(said) => Some(*said),
+            Node::Clean | Node::Owed { .. } => None,
+        };
+        let rested_on = |node: usize| self.vouched.get(node).copied().unwrap_or_default();
+        let freed = |node: usize| said(node) == Some(Said::Freed);
+        let may_have_had = |node: usize| freed(node) || (rested_on(node) && said(node) != Some(Said::NotHeld));
+        if self.lost.is_some() || !scene.electorate().elects(may_have_had) {
+            return Some(ReleaseOutcome::NotHeld(self.lost));
+        }
+        let nodes = || 0..self.nodes.len();
+        let is_denied = nodes().any(|node| rested_on(node) && said(node) == Some(Said::NotHeld));
+        let is_open =
+            nodes().any(|node| rested_on(node) && matches!(self.nodes[node], Node::Owed { trouble: None, .. }));
+        if is_denied && is_open && scene.now < self.verdict_by && !scene.electorate().elects(freed) {
+            return None;
+        }
+        Some(if nodes().any(freed) { ReleaseOutcome::Freed } else { ReleaseOutcome::Unproven })
     }
 
     fn failure(&self, scene: &Scene<'_>) -> StoreError {

@@ -57,6 +57,8 @@ struct Node {
     void: Option<FencingToken>,
     /// The renewal that it has not answered.
     asked: Option<u32>,
+    /// It said to this renewal that the lock is not ours there any more. That stays so until it keeps a later one.
+    gone: Option<(u32, Loss)>,
 }
 
 /// A writer that became a reader.
@@ -100,7 +102,8 @@ impl Hold {
         nodes: Vec<(Option<Moment>, Option<FencingToken>)>,
         upkeep: &Upkeep,
     ) -> Self {
-        let nodes: Vec<Node> = nodes.into_iter().map(|(until, void)| Node { until, void, asked: None }).collect();
+        let nodes: Vec<Node> =
+            nodes.into_iter().map(|(until, void)| Node { until, void, asked: None, gone: None }).collect();
         let until = scene.electorate().reached(|node| nodes[node].until);
         let valid_until = until.expect("BUG: a majority vouches for a hold");
         // A hand-over is shorter than a ttl: then the first renewal is due at once.
@@ -134,6 +137,11 @@ impl Hold {
     /// What a release has to raise the last token to: an acquire or a renewal that arrives after it is refused.
     pub(super) fn raise(&self) -> FencingToken {
         if self.renewed { self.highest.max(self.token.next()) } else { self.highest }
+    }
+
+    /// The nodes whose grants it rests on now.
+    pub(super) fn vouched(&self, now: Moment) -> Vec<bool> {
+        self.nodes.iter().map(|node| node.until.is_some_and(|until| until > now)).collect()
     }
 
     /// When the holder must have stopped.
@@ -276,12 +284,25 @@ impl Hold {
             let majority = scene.electorate().reached(|node| self.nodes[node].until);
             self.valid_until = majority.map_or(self.valid_until, |until| until.max(self.valid_until));
         }
+        let state = &mut self.nodes[node];
+        let is_news = state.gone.is_none_or(|(heard, _)| heard < request);
+        match &answer {
+            Ok(Answer::Lost(loss)) if is_news => state.gone = Some((request, *loss)),
+            Ok(Answer::Kept | Answer::KeptAndAsked(_)) if is_news => state.gone = None,
+            _ => {}
+        }
         if let Ok(Answer::KeptAndAsked(request)) = &answer {
             self.hear(scene, request);
         }
-        let Some(round) = self.round.as_mut().filter(|round| round.request == request) else { return };
-        round.votes[node] = Some(answer);
-        self.judge(scene);
+        if let Some(round) = self.round.as_mut().filter(|round| round.request == request) {
+            round.votes[node] = Some(answer);
+            self.judge(scene);
+        }
+        // Also by answers that come after their rounds.
+        let gone = |node: usize| self.nodes[node].gone.is_some();
+        if self.lost.is_none() && scene.electorate().is_blocked_by(gone) {
+            self.lose(scene, self.why_gone());
+        }
     }
 
     /// Every node says it with every renewal; it is told once.
@@ -306,12 +327,8 @@ impl Hold {
         let heard = |vote: &Option<_>| !telling || matches!(vote, Some(Ok(Answer::Kept | Answer::KeptAndAsked(_))));
         let keeps =
             |node: usize| self.nodes[node].until.is_some_and(|until| until >= fresh) && heard(&round.votes[node]);
-        let gone = |node: usize| matches!(round.votes[node], Some(Ok(Answer::Lost(_))));
         if scene.electorate().elects(keeps) {
             self.end_round(scene, true);
-        } else if scene.electorate().is_blocked_by(gone) {
-            let loss = why_gone(&round.votes);
-            self.lose(scene, loss);
         } else if round.votes.iter().all(Option::is_some) {
             self.end_round(scene, false);
         }
@@ -363,6 +380,11 @@ impl Hold {
         }
     }
 
+    fn why_gone(&self) -> LossReason {
+        let revoked = self.nodes.iter().any(|node| matches!(node.gone, Some((_, Loss::Revoked))));
+        if revoked { LossReason::Revoked } else { LossReason::TakenOver }
+    }
+
     /// A guard that reported loss stays dead: nothing is renewed from here on.
     fn lose(&mut self, scene: &mut Scene<'_>, reason: LossReason) {
         self.lost = Some(reason);
@@ -370,9 +392,4 @@ impl Hold {
         self.next_renewal = None;
         scene.tell(EventKind::Lost(reason));
     }
-}
-
-fn why_gone(votes: &[Option<Result<Answer, Trouble>>]) -> LossReason {
-    let revoked = votes.iter().flatten().any(|vote| matches!(vote, Ok(Answer::Lost(Loss::Revoked))));
-    if revoked { LossReason::Revoked } else { LossReason::TakenOver }
 }

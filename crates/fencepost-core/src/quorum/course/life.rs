@@ -99,7 +99,7 @@ impl Course {
                             life.phase = Phase::Done(None);
                             return;
                         }
-                        let mut farewell = Farewell::of_hold(scene, hold.raise(), hold.lost, relay);
+                        let mut farewell = Farewell::of_hold(scene, hold, relay);
                         farewell.tick(scene);
                         life.phase = Phase::Leaving(farewell);
                         return;
@@ -176,7 +176,7 @@ impl State {
             Phase::Lined => (0, 0, false, self.life.refusal.is_some()),
             Phase::Pursuing(pursuit) => (1, 0, pursuit.waiting, self.life.refusal.is_some()),
             Phase::Held(hold) => (2, hold.rounds, hold.lost.is_some(), hold.asked.is_some()),
-            Phase::Leaving(farewell) => (3, farewell.unanswered(), farewell.verdict.is_some(), farewell.is_confirmed()),
+            Phase::Leaving(farewell) => (3, farewell.answers, farewell.verdict.is_some(), farewell.is_confirmed()),
             Phase::Done(_) => (4, 0, false, false),
         }
     }
