@@ -391,3 +391,55 @@ fn patience_never_delays_a_loss() {
     assert!(took < ms(3_000 - 300), "{took:?}");
     assert_eq!(lost.reason, LossReason::Unreachable);
 }
+
+/// A waiter whose answers take longer than it may wait for each goes on waiting, and does not make the queue longer.
+#[test]
+fn a_waiter_with_a_short_ttl_does_not_ask_again_while_an_answer_is_owed() {
+    let world = World::new(3);
+    let locks = world.connect().ttl(ms(1_000)).block().expect("stores that are there already");
+    world.each_takes(ms(950));
+    let lock = locks.lock("x").wait_forever();
+    let mut acquiring = pin!(lock.acquire());
+    for _ in 0..940 {
+        assert!(poll::once(acquiring.as_mut()).is_none());
+        world.clock.turn(TICK);
+    }
+    for node in &world.nodes {
+        assert_eq!(node.count(is_acquire), 1, "{}", node.label());
+    }
+    // One of them is idle again, the others still owe their answers: it alone is asked anew.
+    world.nodes[0].reconnect();
+    world.nodes[1..].iter().for_each(Node::pause);
+    for _ in 0..940 {
+        assert!(poll::once(acquiring.as_mut()).is_none());
+        world.clock.turn(TICK);
+    }
+    assert_eq!(world.nodes.iter().map(|node| node.count(is_acquire)).collect::<Vec<_>>(), [2, 1, 1]);
+    world.each_takes(ms(1));
+    world.nodes.iter().for_each(Node::resume);
+    let (_, guard) = world.time(acquiring);
+    drop(guard.expect("free"));
+    world.turn(ms(3_000));
+    assert_eq!(world.rows_in_use(), 0);
+}
+
+/// A renewal that waits in a queue for longer than its round is not repeated, and what it finds is not thrown away.
+#[test]
+fn a_loss_is_heard_from_a_renewal_that_outlasts_its_round() {
+    let world = World::new(3);
+    let locks = world.connect().ttl(ms(3_000)).block().expect("stores that are there already");
+    world.each_takes(ms(1));
+    let lock = locks.lock("x");
+    let (_, guard) = world.time(async move { lock.acquire().await });
+    let guard = guard.expect("free");
+    let inners: Vec<Memory> = world.nodes.iter().map(|node| node.0.inner.clone()).collect();
+    let operator =
+        store::connect(move |_| Ok(inners)).clock(&world.clock).block().expect("stores that are there already");
+    // The renewal after a second takes until 2.3 s, and its round is over by 2 s.
+    world.nodes[1..].iter().for_each(|node| node.takes(ms(1_300)));
+    world.turn(ms(1_100));
+    operator.force_release("x", "test").block().expect("all are there");
+    let (took, lost) = world.time(guard.lost());
+    assert_eq!(lost.reason, LossReason::Revoked);
+    assert!(took <= ms(1_250), "{took:?}");
+}

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use fencepost_core::store::{self, Answer, Proposal, Step};
 use fencepost_core::{
-    AcquireError, Blocking, Event, EventKind, Feed, FencingToken, Locks, LossReason, RenewError, StoreErrorKind,
-    VirtualClock, Vote,
+    AcquireError, Blocking, Event, EventKind, Feed, FencingToken, Locks, LossReason, ReleaseOutcome, RenewError,
+    StoreErrorKind, VirtualClock, Vote,
 };
 use fencepost_testkit::contract::wait_for;
 use fencepost_testkit::faulty::{Faults, Faulty, Link};
@@ -167,6 +167,51 @@ fn a_release_by_force_names_the_nodes_that_did_not_confirm_it() {
         assert_eq!(named, meant, "{link:?}");
         drop(guard);
     }
+}
+
+/// What a hold's own nodes say decides, whichever of them answers first.
+#[test]
+fn a_loss_that_a_majority_knows_of_is_found_by_the_release_whoever_answers_first() {
+    for reached in [[0, 1], [0, 2], [1, 2]] {
+        for first_to_answer in 0..3 {
+            let (clock, nodes) = world(3, Faults::default());
+            let (first, operator) = (locks(&clock, &nodes, "first"), locks(&clock, &nodes, "operator"));
+            let guard = first.lock("x").manual_renewal().acquire().block().expect("free");
+            (0..3).filter(|node| !reached.contains(node)).for_each(|node| nodes.node(node).set_link(Link::Refused));
+            operator.force_release("x", "test").block().expect("a majority");
+            nodes.set_links(3, Link::Up);
+            let slow = Faults { delay: 1000, delay_max: Duration::from_millis(3), ..Faults::default() };
+            (0..3).filter(|node| *node != first_to_answer).for_each(|node| nodes.node(node).set_faults(slow));
+            let mut releasing = pin!(guard.release());
+            let outcome = (0..200).find_map(|_| {
+                let outcome = poll::once(releasing.as_mut());
+                clock.turn(Duration::from_millis(1));
+                outcome
+            });
+            let outcome = outcome.expect("in time").expect("all three answer");
+            assert_eq!(outcome, ReleaseOutcome::NotHeld(None), "{reached:?} knew, {first_to_answer} answered first");
+        }
+    }
+}
+
+/// Nodes that never had it, and one that has no answer, prove nothing.
+#[test]
+fn nodes_that_never_granted_prove_no_loss() {
+    let (clock, nodes) = world(5, Faults::default());
+    let locks = locks(&clock, &nodes, "one");
+    nodes.set_links(2, Link::Refused);
+    let guard = locks.lock("x").manual_renewal().acquire().block().expect("three of five");
+    nodes.set_links(5, Link::Up);
+    nodes.node(4).set_link(Link::Silent);
+    let slow = Faults { delay: 1000, delay_max: Duration::from_millis(3), ..Faults::default() };
+    [2, 3].into_iter().for_each(|node| nodes.node(node).set_faults(slow));
+    let mut releasing = pin!(guard.release());
+    let outcome = (0..200).find_map(|_| {
+        let outcome = poll::once(releasing.as_mut());
+        clock.turn(Duration::from_millis(1));
+        outcome
+    });
+    assert_eq!(outcome.expect("in time").expect("four answer"), ReleaseOutcome::Freed);
 }
 
 /// A majority under different tokens is brought to one. Answers that were given before that must not count after it, or

@@ -97,6 +97,12 @@ impl World {
         Self { nodes: (0..nodes).map(node).collect(), clock }
     }
 
+    /// The same nodes for a client whose links have moods of their own.
+    fn seen_by_another(&self) -> Self {
+        let node = |node: &Moody| Moody { mood: Arc::new(Mutex::new(Mood::Well)), ..node.clone() };
+        Self { nodes: self.nodes.iter().map(node).collect(), clock: self.clock.clone() }
+    }
+
     fn connect(&self) -> Connect {
         let nodes = self.nodes.clone();
         store::connect(move |_| Ok(nodes)).clock(&self.clock).ttl(TTL)
@@ -376,4 +382,27 @@ fn an_attempt_to_connect_that_never_ends_ends_with_the_wait() {
     let (took, answer) = world.time(never.clock(&world.clock).wait_for_store(seconds(5)).into_future());
     assert!((seconds(4)..=seconds(6)).contains(&took), "{took:?}");
     assert_eq!(answer.expect_err("nobody answers").kind, StoreErrorKind::TooSlow);
+}
+
+/// Two of five nodes are away for everybody, a third for one client only. What that client is granted is no majority, and it
+/// keeps another from one that it could have.
+#[test]
+fn a_waiter_without_a_majority_does_not_keep_the_lock_from_one_that_has_it() {
+    let here = World::new(5);
+    let there = here.seen_by_another();
+    let away = || Mood::Says(StoreErrorKind::Unreachable);
+    let quarantined = || here.quarantined_for(seconds(60));
+    for third in [away(), Mood::Silent] {
+        there.moods([quarantined(), away(), third, Mood::Well, Mood::Well]);
+        here.moods([quarantined(), away(), Mood::Well, Mood::Well, Mood::Well]);
+        let cut_off = there.locks().lock("x").wait_forever();
+        let mut cut_off = pin!(cut_off.acquire());
+        for _ in 0..100 {
+            assert!(poll::once(cut_off.as_mut()).is_none());
+            here.clock.turn(TICK);
+        }
+        let lock = here.locks().lock("x").wait_at_most(seconds(30));
+        let (took, answer) = here.time(async move { lock.acquire().await });
+        assert!(answer.is_ok() && took <= seconds(2), "{took:?}: {answer:?}");
+    }
 }

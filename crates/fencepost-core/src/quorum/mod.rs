@@ -408,11 +408,6 @@ impl Scene<'_> {
         self.sent_at(request).is_some_and(|asked| matches!(self.quorum.nodes[node].owed(asked), Owed::Until(_)))
     }
 
-    /// When the first of these nodes counts as silent.
-    fn first_silent(&self, nodes: impl Iterator<Item = usize>, request: u32) -> Option<Moment> {
-        nodes.map(|node| self.silent_at(node, request)).min()
-    }
-
     fn send(&mut self, node: usize, request: u32, step: Step) {
         let deadline = self.now.plus(self.quorum.answer_within(self.claim.ttl));
         self.effects.push(Effect::Send { node, request, step, deadline });

@@ -19,6 +19,9 @@ use crate::token::FencingToken;
 
 pub(super) use votes::Node;
 
+/// The pause between two tries while too few nodes can vote.
+const RETRY: Duration = Duration::from_millis(200);
+
 /// A claim that has no majority yet.
 pub(super) struct Pursuit {
     patience: Patience,
@@ -113,15 +116,14 @@ impl Pursuit {
         }
         match self.round {
             Some(Round { kind: RoundKind::Asked(request), deadline }) if deadline <= scene.now => {
-                let is_silent = |node: &usize| scene.silent_at(*node, request) <= scene.now;
-                let silent: Vec<usize> = self.ballot.pending().filter(is_silent).collect();
+                let (silent, at_work): (Vec<usize>, Vec<usize>) =
+                    self.ballot.pending().partition(|node| self.silent_at(scene, *node) <= scene.now);
                 // The others have a queue, and are at work on it.
-                if let Some(deadline) =
-                    scene.first_silent(self.ballot.pending().filter(|node| !silent.contains(node)), request)
-                {
+                if let Some(deadline) = at_work.into_iter().map(|node| self.silent_at(scene, node)).min() {
                     self.round = Some(Round { kind: RoundKind::Asked(request), deadline });
                 }
                 for node in silent {
+                    let request = self.nodes[node].asked;
                     let within = error::round(scene.latency(request));
                     let trouble = Trouble::new(StoreErrorKind::TooSlow, format!("no answer within {within:?}"));
                     self.record_failure(scene, node, request, trouble);
@@ -135,7 +137,7 @@ impl Pursuit {
             }
             Some(Round { kind: RoundKind::Pushed, .. }) | None => {
                 if self.next_try.is_some_and(|next| next <= scene.now) {
-                    self.open_round(scene, None, false);
+                    self.ask_again(scene);
                 }
             }
         }
@@ -225,25 +227,54 @@ impl Pursuit {
 
     /// Asks all nodes at once. A vote from before counts no more: each node answers with what it has.
     fn open_round(&mut self, scene: &mut Scene<'_>, floor: Option<FencingToken>, unify: bool) {
+        let all: Vec<usize> = (0..scene.nodes()).collect();
+        self.ask(scene, &all, floor, unify);
+    }
+
+    /// Asks once more, except nodes whose answer certainly comes: a second request would only make their queues longer.
+    fn ask_again(&mut self, scene: &mut Scene<'_>) {
+        let is_idle = |node: &usize| {
+            let view = &self.nodes[*node];
+            !(view.has_to_answer(self.unifying) && scene.owes(*node, view.asked))
+        };
+        let idle: Vec<usize> = (0..scene.nodes()).filter(is_idle).collect();
+        if idle.is_empty() {
+            self.next_try = Some(scene.now.plus(RETRY));
+            return;
+        }
+        self.ask(scene, &idle, None, false);
+    }
+
+    fn ask(&mut self, scene: &mut Scene<'_>, nodes: &[usize], floor: Option<FencingToken>, unify: bool) {
         let request = scene.new_request();
         let token = self.propose(scene, floor);
         if unify {
             self.unifying = request;
         }
-        self.await_answers(scene, request);
-        for node in 0..scene.nodes() {
+        self.await_answers(scene, request, nodes);
+        for node in nodes {
             let claim = scene.claim.clone();
-            scene.send(node, request, Step::Acquire { claim, attempt: request, token, unify });
+            scene.send(*node, request, Step::Acquire { claim, attempt: request, token, unify });
         }
     }
 
-    fn await_answers(&mut self, scene: &Scene<'_>, request: u32) {
+    /// These nodes are asked by this request; the others still answer an older one.
+    fn await_answers(&mut self, scene: &Scene<'_>, request: u32, asked: &[usize]) {
         self.ballot.reset();
-        self.nodes.iter_mut().for_each(|node| node.under_way.push(request));
-        let deadline = scene.first_silent(0..scene.nodes(), request).unwrap_or(scene.now);
+        for node in asked {
+            let view = &mut self.nodes[*node];
+            view.under_way.push(request);
+            view.asked = request;
+        }
+        let deadline = (0..scene.nodes()).map(|node| self.silent_at(scene, node)).min().unwrap_or(scene.now);
         self.round = Some(Round { kind: RoundKind::Asked(request), deadline });
         self.next_try = None;
         self.hinted = false;
+    }
+
+    /// When a node counts as silent, by the newest request that was sent to it.
+    fn silent_at(&self, scene: &Scene<'_>, node: usize) -> Moment {
+        scene.silent_at(node, self.nodes[node].asked)
     }
 
     /// A fresh token, above what a majority has seen. A single node that lies about its last token is ignored.

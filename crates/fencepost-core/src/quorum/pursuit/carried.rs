@@ -18,7 +18,8 @@ impl Pursuit {
         }
         self.carried = Some((request, token));
         self.contended = known;
-        self.await_answers(scene, request);
+        let all: Vec<usize> = (0..scene.nodes()).collect();
+        self.await_answers(scene, request, &all);
         request
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Outcome, Pursuit};
+use super::{Outcome, Pursuit, RETRY};
 use crate::clock::Moment;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::event::EventKind;
@@ -24,6 +24,7 @@ const BACK_OFF_MAX: Duration = Duration::from_millis(200);
 impl Pursuit {
     pub(super) fn decide(&mut self, scene: &mut Scene<'_>) -> Outcome {
         let verdict = self.ballot.verdict();
+        let is_back = self.outage_since.is_some() && self.round.is_none();
         if !matches!(verdict, Verdict::Open | Verdict::NoQuorum) {
             self.outage_since = None;
             self.told = None;
@@ -42,6 +43,11 @@ impl Pursuit {
                 Outcome::Open
             }
             Verdict::Raise(_) if !self.patience.waits() => Outcome::Failed(self.clock_off(scene)),
+            // Enough nodes vote again. What is not ours we gave back ourselves, while they were too few.
+            Verdict::Yield | Verdict::Refused if is_back => {
+                self.open_round(scene, None, false);
+                Outcome::Open
+            }
             Verdict::Unify | Verdict::Raise(_) | Verdict::Yield | Verdict::Refused => self.refused(scene),
             Verdict::NoQuorum => self.no_quorum(scene),
         }
@@ -123,7 +129,8 @@ impl Pursuit {
         }
     }
 
-    /// A waiter goes on until its limit, unless no majority can vote before it.
+    /// A waiter goes on until its limit, unless no majority can vote before it. What it has meanwhile it gives back: others may
+    /// reach a majority that it cannot reach.
     fn no_quorum(&mut self, scene: &mut Scene<'_>) -> Outcome {
         self.round = None;
         let error = self.failure(scene);
@@ -138,7 +145,8 @@ impl Pursuit {
             self.told = Some(error.clone());
             scene.tell(EventKind::WaitingForStore(error));
         }
-        let pause = scene.claim.place().map_or(BACK_OFF_MAX, |place| place.lease / 3).min(BACK_OFF_MAX);
+        self.give_back(scene);
+        let pause = scene.claim.place().map_or(RETRY, |place| place.lease / 3).min(RETRY);
         self.next_try = Some(scene.now.plus(pause));
         Outcome::Open
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Pursuit, RoundKind};
+use super::{Pursuit, Round, RoundKind};
 use crate::clock::Moment;
 use crate::error;
 use crate::error::StoreErrorKind;
@@ -15,6 +15,8 @@ use crate::token::FencingToken;
 /// What this claim knows of one node.
 #[derive(Clone, Default)]
 pub(in crate::quorum) struct Node {
+    /// The newest request to acquire that was sent to it.
+    pub(super) asked: u32,
     /// The newest request whose answer was counted as a vote.
     pub(super) counted: u32,
     /// Until when its grant may be believed in.
@@ -39,6 +41,11 @@ pub(in crate::quorum) struct Node {
 }
 
 impl Node {
+    /// Its answer to the newest request is still to come, and would count.
+    pub(super) fn has_to_answer(&self, unifying: u32) -> bool {
+        self.asked >= unifying && self.asked > self.voided_by && self.under_way.contains(&self.asked)
+    }
+
     /// A request may still arrive there after everything we send from now on.
     pub(in crate::quorum) fn is_unsettled(&self) -> bool {
         self.unsure || !self.under_way.is_empty()
@@ -133,8 +140,8 @@ impl Pursuit {
         if request >= view.counted {
             view.trouble = Some((trouble.clone(), scene.now));
         }
-        let current = self.round.is_some_and(|round| round.kind == RoundKind::Asked(request));
-        if !current || self.ballot.vote(node) != Vote::Pending {
+        let is_asked = matches!(self.round, Some(Round { kind: RoundKind::Asked(_), .. }));
+        if !is_asked || self.nodes[node].asked != request || self.ballot.vote(node) != Vote::Pending {
             return;
         }
         self.tell_vote(scene, node, error::Vote::Failed(trouble.kind));
