@@ -205,6 +205,11 @@ impl Farewell {
                 scene.effects.push(Effect::PassOn { node, answer: Err(trouble.clone()) });
                 Err(trouble)
             }
+            Ok(other) if carried => {
+                // It let go, and did not answer the other claim: that one has to ask for itself.
+                scene.effects.push(Effect::PassOn { node, answer: Ok(Answer::NotAll) });
+                Ok(other)
+            }
             other => other,
         }
     }

@@ -231,11 +231,14 @@ impl Pursuit {
         self.ask(scene, &all, floor, unify);
     }
 
-    /// Asks once more, except nodes whose answer certainly comes: a second request would only make their queues longer.
+    /// Asks once more, except nodes whose answer certainly comes: a second request would only make their queues longer. A
+    /// ttl after its request an answer is of no use any more, since a grant is dated from there.
     fn ask_again(&mut self, scene: &mut Scene<'_>) {
+        let is_of_use = |asked: Moment| asked.plus(scene.claim.ttl) > scene.now;
         let is_idle = |node: &usize| {
             let view = &self.nodes[*node];
-            !(view.has_to_answer(self.unifying) && scene.owes(*node, view.asked))
+            let is_awaited = view.has_to_answer(self.unifying) && scene.sent_at(view.asked).is_some_and(is_of_use);
+            !(is_awaited && scene.owes(*node, view.asked))
         };
         let idle: Vec<usize> = (0..scene.nodes()).filter(is_idle).collect();
         if idle.is_empty() {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Outcome, Pursuit, RETRY};
+use super::{Outcome, Pursuit, RETRY, Round, RoundKind};
 use crate::clock::Moment;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::event::EventKind;
@@ -130,9 +130,10 @@ impl Pursuit {
     }
 
     /// A waiter goes on until its limit, unless no majority can vote before it. What it has meanwhile it gives back: others may
-    /// reach a majority that it cannot reach.
+    /// reach a majority that it cannot reach. What a node hands over to it after that waits for the next try: where nobody
+    /// else is in line, the node would only hand it over again.
     fn no_quorum(&mut self, scene: &mut Scene<'_>) -> Outcome {
-        self.round = None;
+        let was_asked = matches!(self.round.take(), Some(Round { kind: RoundKind::Asked(_), .. }));
         let error = self.failure(scene);
         let from = self.may_elect_from(scene).filter(|_| self.patience.waits());
         let Some(from) = from.filter(|from| !self.gives_up_before(*from, scene)) else {
@@ -145,9 +146,12 @@ impl Pursuit {
             self.told = Some(error.clone());
             scene.tell(EventKind::WaitingForStore(error));
         }
-        self.give_back(scene);
+        if was_asked {
+            self.give_back(scene);
+        }
         let pause = scene.claim.place().map_or(RETRY, |place| place.lease / 3).min(RETRY);
-        self.next_try = Some(scene.now.plus(pause));
+        let next = scene.now.plus(pause);
+        self.next_try = Some(self.next_try.map_or(next, |planned| planned.min(next)));
         Outcome::Open
     }
 
