@@ -1,9 +1,12 @@
 //! What a run came to.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use fencepost_core::store::Moment;
 
 use fencepost_testkit::checker::Finding;
-use fencepost_testkit::history::{History, What};
+use fencepost_testkit::history::{History, LockId, What};
 
 /// What came of a run.
 #[derive(Clone, Debug)]
@@ -30,6 +33,47 @@ pub struct Run {
     pub log: String,
     /// The history itself.
     pub history: History,
+}
+
+impl Run {
+    /// The longest time for which somebody asked for a lock that nobody held, and when it began.
+    pub fn longest_idle(&self) -> (Duration, Moment) {
+        let mut locks: BTreeMap<LockId, Wanted> = BTreeMap::new();
+        let mut longest = (Duration::ZERO, Moment::from_nanos(0));
+        for note in &self.history.notes {
+            let lock = locks.entry(note.lock).or_default();
+            let key = (note.process, note.claim);
+            let idle_since = lock.idle_since.take();
+            match note.what {
+                What::Asked => drop(lock.asking.insert(key)),
+                What::Acquired { .. } => {
+                    lock.asking.remove(&key);
+                    lock.holding.insert(key);
+                }
+                What::Refused | What::Lost | What::Releasing | What::Died => {
+                    lock.asking.remove(&key);
+                    lock.holding.remove(&key);
+                }
+                What::Waiting | What::Renewed { .. } | What::Unrenewed { .. } | What::Released => {}
+            }
+            if let Some(since) = idle_since {
+                longest = longest.max((note.at.since(since), since));
+            }
+            if lock.holding.is_empty() && !lock.asking.is_empty() {
+                let goes_on = !matches!(note.what, What::Acquired { .. });
+                lock.idle_since = Some(idle_since.filter(|_| goes_on).unwrap_or(note.at));
+            }
+        }
+        longest
+    }
+}
+
+/// Who wants a lock, and who has it.
+#[derive(Default)]
+struct Wanted {
+    asking: BTreeSet<(u32, u64)>,
+    holding: BTreeSet<(u32, u64)>,
+    idle_since: Option<Moment>,
 }
 
 /// How many acquisitions there were, and how many of them met another on the same lock.

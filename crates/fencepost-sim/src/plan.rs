@@ -108,6 +108,8 @@ pub struct Plan {
     pub(crate) together: bool,
     /// Locks are taken away by operators.
     pub(crate) evictions: bool,
+    /// Everybody waits in line until it is served, and holds for a moment.
+    pub(crate) patient: bool,
     /// So much happens at least, in so much time at least.
     pub(crate) least: (u64, Nanos),
 }
@@ -153,6 +155,7 @@ impl Plan {
             mistaken: vec![0; processes],
             together: !seed.is_multiple_of(3),
             evictions: false,
+            patient: mode == Mode::Calm,
             least: (1_200, 3 * SECOND),
         };
         match mode {
@@ -181,6 +184,24 @@ impl Plan {
             plan.faults.push((at, Fault::Pause { process, lasts }));
         }
         plan.faults.sort_by_key(|(at, _)| *at);
+        plan
+    }
+
+    /// A node of five forgets everything, and within a second of its return another one dies: the three that are left have
+    /// to agree all alone, in the midst of what both had promised.
+    pub fn second_death(seed: u64) -> Self {
+        let mut plan = Self::new(seed, Mode::Calm, None);
+        let mut dice = Dice::new(seed ^ 0x2DEA);
+        (plan.mode, plan.nodes, plan.ttl) = (Mode::Strict, 5, Duration::from_secs(3));
+        plan.probation = plan.ttl.max(WINDOW) + Duration::from_secs(1);
+        plan.node_clocks.resize(5, (Rate(0), 0));
+        plan.least = (0, 12 * SECOND);
+        let (first, at) = (dice.below(5) as usize, plan.some_time(&mut dice) / 4);
+        let second = (first + 1 + dice.below(4) as usize) % 5;
+        let lasts = dice.below(500 * MILLI);
+        plan.faults.push((at, Fault::Crash { node: first, lasts, memory: Memory::Empty }));
+        let dies = at + lasts + dice.below(SECOND);
+        plan.faults.push((dies, Fault::Crash { node: second, lasts: 60 * SECOND, memory: Memory::Kept }));
         plan
     }
 

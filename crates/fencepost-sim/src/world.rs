@@ -94,7 +94,7 @@ impl<'a> World<'a> {
                 task,
                 ttl: self.plan.ttl,
                 delay: self.plan.delay,
-                calm: self.plan.mode == Mode::Calm,
+                calm: self.plan.patient,
                 evicts: self.plan.evictions,
                 flaw: self.plan.flaw,
             };
