@@ -36,7 +36,8 @@ pub struct Run {
 }
 
 impl Run {
-    /// The longest time for which somebody asked for a lock that nobody held, and when it began.
+    /// The longest time for which somebody asked for a lock that nobody had in their hands, and when it began. Who has lost it
+    /// has it until letting go: its nodes keep its lease for as long, since its work may still go on.
     pub fn longest_idle(&self) -> (Duration, Moment) {
         let mut locks: BTreeMap<LockId, Wanted> = BTreeMap::new();
         let mut longest = (Duration::ZERO, Moment::from_nanos(0));
@@ -50,11 +51,11 @@ impl Run {
                     lock.asking.remove(&key);
                     lock.holding.insert(key);
                 }
-                What::Refused | What::Lost | What::Releasing | What::Died => {
+                What::Refused | What::Releasing | What::Died => {
                     lock.asking.remove(&key);
                     lock.holding.remove(&key);
                 }
-                What::Waiting | What::Renewed { .. } | What::Unrenewed { .. } | What::Released => {}
+                What::Waiting | What::Renewed { .. } | What::Unrenewed { .. } | What::Lost | What::Released => {}
             }
             if let Some(since) = idle_since {
                 longest = longest.max((note.at.since(since), since));

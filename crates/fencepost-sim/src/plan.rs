@@ -202,6 +202,15 @@ impl Plan {
         plan.faults.push((at, Fault::Crash { node: first, lasts, memory: Memory::Empty }));
         let dies = at + lasts + dice.below(SECOND);
         plan.faults.push((dies, Fault::Crash { node: second, lasts: 60 * SECOND, memory: Memory::Kept }));
+        // Every second world is rough: work of all kinds, and connections that break at random.
+        if seed % 2 == 1 {
+            plan.patient = false;
+            for _ in 0..6 {
+                let (process, node) = (dice.below(plan.processes as u64) as usize, dice.below(5) as usize);
+                plan.faults.push((at + dice.below(3 * SECOND), Fault::Break { process, node }));
+            }
+            plan.faults.sort_by_key(|(at, _)| *at);
+        }
         plan
     }
 
