@@ -112,9 +112,14 @@ const SCENARIOS: &[Scenario] = &[
 pub fn in_another_process<S: Reachable>(_: impl FnOnce() -> S) {
     let Some((scenario, address)) = role() else { return };
     strangers::log_up_to(S::finest_log());
-    let found = SCENARIOS.iter().chain(strangers::SCENARIOS).find(|(name, _)| *name == scenario);
-    let (_, main) = found.unwrap_or_else(|| unreachable!("BUG: no scenario {scenario:?}"));
-    let ended = catch_unwind(AssertUnwindSafe(|| main(patient(S::reach(&address)))));
+    let named = |scenarios: &[Scenario]| scenarios.iter().find(|(name, _)| *name == scenario).map(|(_, main)| *main);
+    let connect = S::reach(&address);
+    // Who misbehaves for ever is not worth more patience than a program has by default.
+    let (main, connect) = match named(SCENARIOS) {
+        Some(main) => (main, patient(connect)),
+        None => (named(strangers::SCENARIOS).unwrap_or_else(|| unreachable!("BUG: no scenario {scenario:?}")), connect),
+    };
+    let ended = catch_unwind(AssertUnwindSafe(|| main(connect)));
     // Not by way of the test harness: its last words would give threads time that those of a program do not have.
     std::process::exit(if ended.is_ok() { 0 } else { PANICKED })
 }
