@@ -1,15 +1,16 @@
 //! What follows from the votes: won, one more round, a wait, or the end.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Outcome, Pursuit, RETRY, Round, RoundKind};
+use super::{Outcome, Pursuit, RETRY};
 use crate::clock::Moment;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::event::EventKind;
 use crate::quorum::ballot::{Verdict, Vote};
 use crate::quorum::prospect::votes_again_at;
 use crate::quorum::{Scene, margin_of};
-use crate::store::Step;
+use crate::store::{Claim, Step, Turn};
 use crate::token::FencingToken;
 
 /// After so many stale answers in a row the lock is contended, not free.
@@ -79,7 +80,7 @@ impl Pursuit {
         if !self.patience.waits() {
             return Outcome::Busy;
         }
-        self.give_back(scene);
+        self.give_back(scene, true);
         if !self.waiting {
             self.waiting = true;
             scene.tell(EventKind::Waiting);
@@ -108,32 +109,36 @@ impl Pursuit {
         round + scene.quorum.chance.below(BACK_OFF_MAX)
     }
 
-    fn give_back(&mut self, scene: &mut Scene<'_>) {
+    /// With a place in line from now on, if the claim has one and `stays`.
+    fn give_back(&mut self, scene: &mut Scene<'_>, stays: bool) {
         let mine: Vec<(usize, FencingToken)> = self.ballot.mine().collect();
         if mine.is_empty() {
             return;
         }
         let pass = self.propose(scene, None);
         let request = scene.new_request();
+        let claim = match stays {
+            true => scene.claim.clone(),
+            false => Arc::new(Claim { turn: Turn::AfterOthers, ..Claim::clone(scene.claim) }),
+        };
         for (node, token) in mine {
             let view = &mut self.nodes[node];
             view.void = view.void.max(Some(token));
             view.voided_by = request;
             view.until = None;
             view.granted = false;
-            view.in_line = scene.claim.place().is_some();
+            view.in_line = claim.place().is_some();
             view.under_way.push(request);
             self.ballot.record(node, Vote::Refused);
-            let claim = scene.claim.clone();
+            let claim = claim.clone();
             scene.send(node, request, Step::GiveBack { claim, attempt: request, token, pass });
         }
     }
 
-    /// A waiter goes on until its limit, unless no majority can vote before it. What it has meanwhile it gives back: others may
-    /// reach a majority that it cannot reach. What a node hands over to it after that waits for the next try: where nobody
-    /// else is in line, the node would only hand it over again.
+    /// A waiter goes on until its limit, unless no majority can vote before it. What it has meanwhile it gives back, and leaves
+    /// the line there: others may reach a majority that it cannot reach. With its next try it has the same place again.
     fn no_quorum(&mut self, scene: &mut Scene<'_>) -> Outcome {
-        let was_asked = matches!(self.round.take(), Some(Round { kind: RoundKind::Asked(_), .. }));
+        self.round = None;
         let error = self.failure(scene);
         let from = self.may_elect_from(scene).filter(|_| self.patience.waits());
         let Some(from) = from.filter(|from| !self.gives_up_before(*from, scene)) else {
@@ -146,9 +151,7 @@ impl Pursuit {
             self.told = Some(error.clone());
             scene.tell(EventKind::WaitingForStore(error));
         }
-        if was_asked {
-            self.give_back(scene);
-        }
+        self.give_back(scene, false);
         let pause = scene.claim.place().map_or(RETRY, |place| place.lease / 3).min(RETRY);
         let next = scene.now.plus(pause);
         self.next_try = Some(self.next_try.map_or(next, |planned| planned.min(next)));
