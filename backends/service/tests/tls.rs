@@ -66,6 +66,11 @@ impl Reachable for Guarded {
     fn reach(address: &str) -> Connect {
         fencepost_service::connect("fencepost+https", address)
     }
+
+    /// With its feature `logging`, which others turn on here, `rustls` logs while it connects.
+    fn finest_log() -> log::LevelFilter {
+        log::LevelFilter::Info
+    }
 }
 
 mod through_tls {

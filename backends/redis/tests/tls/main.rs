@@ -69,6 +69,11 @@ impl Reachable for Place {
         let connect = fencepost_redis::connect(scheme, rest);
         if scheme == "redlock+tls" { connect.answer_within(Duration::from_secs(1)) } else { connect }
     }
+
+    /// With its feature `logging`, which others turn on here, `rustls` logs while it connects.
+    fn finest_log() -> log::LevelFilter {
+        log::LevelFilter::Info
+    }
 }
 
 mod one_server {
