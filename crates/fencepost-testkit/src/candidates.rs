@@ -92,13 +92,15 @@ pub fn leaders_are_killed_and_the_next_one_leads(start: impl Fn() -> Other) {
     }
     let (leader, term) = windows.next_leader(led);
     let resigned = Instant::now();
-    candidates.get_mut(&leader).expect("one of ours").give_leave();
+    let mut resigning = candidates.remove(&leader).expect("one of ours");
+    resigning.give_leave();
     windows.next_leader(term);
     println!(
         "{kills} leaders killed: {longest:?} at most until the next, {:?} after a resignation",
         resigned.elapsed()
     );
-    // All have said what they had to say.
+    // What it observed is told a little later than it happened, and before its process ends.
+    resigning.finish();
     drop((candidates, sender));
     let history = windows.history();
     assert!(history.turns().len() > kills, "{:?}", history.turns());

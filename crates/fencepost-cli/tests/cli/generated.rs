@@ -46,7 +46,9 @@ fn the_page_of_the_handbook_has_every_command_and_the_exit_codes_once() {
         assert!(page.contains(&format!("\n## fencepost {verb}\n")), "{verb}");
     }
     assert!(
-        page.contains("| `-w`, `--wait D` | Wait for at most this time [default: until the lock is free] |"),
+        page.contains(
+            "| `-w`, `--wait D` | Wait for at most this time, connecting included [default: until the lock is free] |"
+        ),
         "{page}"
     );
     assert!(page.contains("| `FENCEPOST_TOKEN` | its fencing token"), "{page}");
