@@ -237,6 +237,13 @@ impl Engine {
                 }
                 Ok(if freed { Answer::Freed } else { Answer::NotHeld })
             }
+            // Who stands behind it asks for itself.
+            Step::Release { claim, only: Some(only), .. } => {
+                let mut mine = self.take_mine(claim);
+                let freed = self.release_grant(claim, only.as_i64(), &mut mine, limit).await;
+                self.keep_mine(claim, mine);
+                Ok(if freed? { Answer::Freed } else { Answer::NotHeld })
+            }
             Step::Release { claim, then, .. } => {
                 let Some(Then { claim: next, attempt }) = then else {
                     let freed = self.run_release(claim, limit).await?;

@@ -1,11 +1,11 @@
 -- Keeps the lock for one more ttl if its field is there, and not from a later request of the same owner. It is never put back: whoever of Redisson's had the lock
 -- meanwhile left no trace. KEYS: 1 lock, 2 fence, 3 marker; the last two: revoked, asked. ARGV: 1 owner, 2 ttl,
--- 3 token.
+-- 3 token, 4 whether one under a lower token is put under this one: 1 or 0.
 -- Replies: those of renew.lua.
 local left = redis.call('PTTL', KEYS[3])
 --[[REDISSON]]
 local stored = token_of(call('GET', record) or '')
-local later = stored and tonumber(stored) > tonumber(ARGV[3])
+local later = stored and (tonumber(stored) > tonumber(ARGV[3]) or (ARGV[4] ~= '1' and stored ~= ARGV[3]))
 if later or call('HEXISTS', KEYS[1], field_of(ARGV[1])) == 0 then
   if call('EXISTS', KEYS[#KEYS - 1]) == 1 then return 4 end
   return left < 0 and -1 or 0

@@ -277,7 +277,7 @@ impl Fleet {
                 let message = "the master has changed before it was sent";
                 return reply.answer(Err(Trouble::new(StoreErrorKind::Unreachable, message)));
             }
-            Step::Release { claim, raise, then, .. } => Step::Release { claim, raise, pass: fresh, then },
+            Step::Release { claim, raise, then, only, .. } => Step::Release { claim, raise, pass: fresh, then, only },
             Step::GiveBack { claim, attempt, token, .. } => Step::GiveBack { claim, attempt, token, pass: fresh },
             Step::Evict { name, .. } => Step::Evict { name, above: fresh },
             other => other,

@@ -93,16 +93,18 @@ pub(crate) fn call(keys: &Keys, clock: FencingToken, step: &Step) -> (Call, Mean
             ];
             (call(Script::RedissonAcquire).words(words), Meaning::Acquire(token))
         }
-        Step::Renew { claim, token, .. } => {
+        Step::Renew { claim, token, repair, .. } => {
             let (mut call, owner) = (call(Script::RedissonRenew), claim.owner.expose());
             call.key(word![&*owned(REVOKED), &*owner]);
             call.key(word![&*owned(ASKED), &*owner]);
-            (call.words([word![&*owner], word![millis(claim.kept_for())], word![*token]]), Meaning::Renew)
+            let words = [word![&*owner], word![millis(claim.kept_for())], word![*token], word![u32::from(*repair)]];
+            (call.words(words), Meaning::Renew)
         }
-        Step::Release { claim, raise, pass, then } => {
+        Step::Release { claim, raise, pass, then, only } => {
             let raise = raise.map(|raise| raise.to_string()).unwrap_or_default();
             let (owner, then) = (claim.owner.expose(), u32::from(then.is_some()));
-            let words = [word![&*owner], word![&*raise], word![&*channel], word![then]];
+            let only = only.map(|only| only.to_string()).unwrap_or_default();
+            let words = [word![&*owner], word![&*raise], word![&*channel], word![then], word![""], word![&*only]];
             (call(Script::RedissonRelease).words(words), Meaning::Release(proposed(*pass)))
         }
         Step::GiveBack { claim, token, .. } => {

@@ -180,7 +180,7 @@ pub(crate) fn call(keys: &Keys, inbox: &str, clock: FencingToken, step: &Step) -
             }
             (call, Meaning::AcquireAll)
         }
-        Step::Renew { claim, token, pass } => {
+        Step::Renew { claim, token, pass, repair } => {
             let owner = claim.owner.expose();
             let mut call = Call::new(Script::Renew, keys, claim.name.as_str());
             call.key(word![&*owned(REVOKED, keys, claim.name.as_str()), &*owner]);
@@ -192,24 +192,47 @@ pub(crate) fn call(keys: &Keys, inbox: &str, clock: FencingToken, step: &Step) -
                 word![millis(claim.kept_for())],
                 word![mode(claim)],
                 word![pass.map_or(0, |pass| proposed(pass).as_u64())],
+                word![u32::from(*repair)],
             ]);
             (call, Meaning::Renew)
         }
-        Step::Release { claim, raise, pass, then } => {
+        Step::Release { claim, raise, pass, then, only } => {
             let call = Call::new(Script::Release, keys, claim.name.as_str());
             let (owner, pass) = (claim.owner.expose(), proposed(*pass));
             let call = match raise {
                 Some(raise) => call.words([word![&*owner, "|", *raise, "|"], word![pass]]),
                 None => call.words([word![&*owner, "|"], word![pass]]),
             };
-            let Some(Then { claim, attempt }) = then else { return (call, Meaning::Release(pass)) };
-            let owner = claim.owner.expose();
-            let (turn, ticket, lease, kept_for) = place(claim);
-            let call = call.words([
-                word![&*owner, "|", pass, "|", *attempt, &*actor(claim), "|", since(claim), "|", &*claim.label],
-                word![millis(claim.kept_for())],
-                word![mode(claim), "|", turn, "|0|", ticket, "|", lease, "|", kept_for, "|", inbox, "|", *attempt],
-            ]);
+            let call = match then {
+                None => call,
+                Some(Then { claim, attempt }) => {
+                    let owner = claim.owner.expose();
+                    let (turn, ticket, lease, kept_for) = place(claim);
+                    call.words([
+                        word![&*owner, "|", pass, "|", *attempt, &*actor(claim), "|", since(claim), "|", &*claim.label],
+                        word![millis(claim.kept_for())],
+                        word![
+                            mode(claim),
+                            "|",
+                            turn,
+                            "|0|",
+                            ticket,
+                            "|",
+                            lease,
+                            "|",
+                            kept_for,
+                            "|",
+                            inbox,
+                            "|",
+                            *attempt
+                        ],
+                    ])
+                }
+            };
+            let call = match only {
+                Some(only) => call.words([word![*only]]),
+                None => call,
+            };
             (call, Meaning::Release(pass))
         }
         Step::GiveBack { claim, attempt, token, pass } => {

@@ -152,20 +152,31 @@ impl Play {
             5 => {
                 let newest = self.newest.clone().filter(|_| self.dice.per_mille(500));
                 let (claim, token) = newest.unwrap_or((claim, token));
-                Step::Renew { claim, token, pass: None }
+                Step::Renew { claim, token, pass: None, repair: self.dice.per_mille(700) }
             }
             // A writer becomes a reader.
             13 if self.layout == Layout::Fencepost => {
                 let claim = Arc::new(Claim { mode: Mode::Shared, ..Claim::clone(&claim) });
-                Step::Renew { claim, token, pass: self.dice.per_mille(800).then_some(pass) }
+                Step::Renew {
+                    claim,
+                    token,
+                    pass: self.dice.per_mille(800).then_some(pass),
+                    repair: self.dice.per_mille(700),
+                }
             }
             6 => Step::GiveBack { claim, attempt, token, pass },
-            7 | 8 => Step::Release { claim, raise: self.dice.per_mille(300).then_some(token), pass, then: None },
+            7 | 8 => {
+                let (raise, only) = (self.dice.per_mille(300), self.dice.per_mille(300));
+                let meant = self.newest.clone().filter(|_| only && self.dice.per_mille(500)).map(|(_, token)| token);
+                let only = only.then(|| meant.unwrap_or(token));
+                Step::Release { claim, raise: raise.then_some(token), pass, then: None, only }
+            }
             9 => {
                 let then = self.claim();
                 let passes_on = then.owner != claim.owner && self.layout == Layout::Fencepost;
                 let then = passes_on.then_some(Then { claim: then, attempt });
-                Step::Release { claim, raise: None, pass, then }
+                let only = self.newest.clone().filter(|_| self.dice.per_mille(200)).map(|(_, token)| token);
+                Step::Release { claim, raise: None, pass, then, only }
             }
             12 => {
                 let request = YieldRequest::new(self.steps, "some|body", "a note");

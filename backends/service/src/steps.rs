@@ -49,7 +49,7 @@ impl Desk {
             Step::Acquire { claim, attempt, .. } => self.acquire(claim, *attempt, by).await,
             Step::Renew { claim, token, .. } => self.renew(claim, *token, by).await,
             Step::GiveBack { claim, token, .. } => self.release(claim, Some(*token), by).await,
-            Step::Release { claim, raise, .. } => self.release(claim, *raise, by).await,
+            Step::Release { claim, raise, only, .. } => self.release(claim, only.or(*raise), by).await,
             Step::Evict { name, .. } => {
                 let call = Call::post(path(name, "/force-release"), &json!({})).once();
                 let who: wire::WhoHeld = good(self.client.ask(call, by).await?)?;
@@ -165,7 +165,7 @@ impl Desk {
 
     /// Ends a claim. `token`: at least that of what it may hold.
     pub(crate) async fn release(&self, claim: &Claim, token: Option<FencingToken>, by: Instant) -> Said {
-        // A claim that has no token yet may be in line, or have been granted unheard: the owner alone says it.
+        // A claim that has no token yet may be in line, or have been granted unheard. This token means whatever it has.
         let token = token.or_else(|| FencingToken::from_number(1));
         let Some(token) = token else { return Err(trouble::odd("no token")) };
         // Sent once: to a repeat "not held" says nothing of the hold, and the engine knows its own repeats.

@@ -78,7 +78,7 @@ fn acquire(claim: &Arc<Claim>) -> Step {
 }
 
 fn release(claim: &Arc<Claim>) -> Step {
-    Step::Release { claim: claim.clone(), raise: None, pass: Proposal::Next, then: None }
+    Step::Release { claim: claim.clone(), raise: None, pass: Proposal::Next, then: None, only: None }
 }
 
 const LONG: Duration = Duration::from_secs(60);

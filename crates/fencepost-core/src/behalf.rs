@@ -19,7 +19,7 @@ use crate::lease::Lease;
 use crate::lock::Lock;
 use crate::locks::{Locks, checked};
 use crate::name::{LockName, Owner};
-use crate::quorum::{Terms, acquired};
+use crate::quorum::{Takeover, Terms, acquired};
 use crate::share::Share;
 use crate::state::{Holder, LockState, YieldRequest};
 use crate::store::Claim;
@@ -183,13 +183,30 @@ impl Locks {
         Ok(Renewed { remaining, asked: if let Poll::Ready(asked) = asked { Some(asked) } else { None } })
     }
 
-    /// Ends a lease. Nothing is renewed before, so a lease that is over is not brought back. Where a renewal may still be
-    /// under way, say the token after its own: the store then refuses the late one.
+    /// Ends a lease, and no newer grant of the same owner. Nothing is renewed before, so a lease that is over is not brought
+    /// back. If it was `renewed`, such a request may still be under way: the store then refuses the late one.
     ///
     /// # Cancel safety
     /// Dropped, the release goes on. It is sent as soon as this future is first polled.
-    pub async fn release_lease<G: Single>(&self, lease: &Lease<G>) -> Result<ReleaseOutcome, StoreError> {
-        let course = Guard::forsake(self.quorum(), self.defaults(), lease)?;
+    pub async fn release_lease<G: Single>(
+        &self,
+        lease: &Lease<G>,
+        renewed: bool,
+    ) -> Result<ReleaseOutcome, StoreError> {
+        self.end(lease, if renewed { Takeover::Renewed } else { Takeover::There }).await
+    }
+
+    /// Ends whatever the owner of a lease has or waits for, whatever the token of the lease: for an owner whose value serves
+    /// one claim only, and who may not have heard of a grant yet.
+    ///
+    /// # Cancel safety
+    /// As that of [`release_lease`](Self::release_lease).
+    pub async fn release_owner<G: Single>(&self, lease: &Lease<G>) -> Result<ReleaseOutcome, StoreError> {
+        self.end(lease, Takeover::Whole).await
+    }
+
+    async fn end<G: Single>(&self, lease: &Lease<G>, takeover: Takeover) -> Result<ReleaseOutcome, StoreError> {
+        let course = Guard::forsake(self.quorum(), self.defaults(), lease, takeover)?;
         let clock = &self.quorum().clock;
         let bell = Bell::at(clock, clock.now().plus(CONFIRMED_WITHIN.min(course.claim.ttl / 2)));
         poll_fn(|context| {
@@ -294,7 +311,7 @@ mod tests {
         let (mut first, mut second) = (Box::pin(first.acquire()), Box::pin(second.acquire()));
         let mut context = std::task::Context::from_waker(Waker::noop());
         assert!(first.as_mut().poll(&mut context).is_pending() && second.as_mut().poll(&mut context).is_pending());
-        assert_eq!(locks.release_lease(&held).block().expect("an answer"), ReleaseOutcome::Freed);
+        assert_eq!(locks.release_lease(&held, false).block().expect("an answer"), ReleaseOutcome::Freed);
         let Poll::Ready(Ok(guard)) = first.as_mut().poll(&mut context) else { panic!("it was the first in line") };
         // Handed over by its place in line alone, it would have three seconds.
         assert!(guard.remaining() > Duration::from_secs(20), "{:?}", guard.remaining());
@@ -350,7 +367,7 @@ mod tests {
         let mut context = std::task::Context::from_waker(Waker::noop());
         assert!(waits.as_mut().poll(&mut context).is_pending());
         *happens.lock().expect("no panic") = Some(Box::new(move || drop(waits)));
-        assert_eq!(locks.release_lease(&held).block().expect("an answer"), ReleaseOutcome::Freed);
+        assert_eq!(locks.release_lease(&held, false).block().expect("an answer"), ReleaseOutcome::Freed);
         assert_eq!(seen(&locks, "a"), (0, 0), "nobody is there to hold it");
     }
 
@@ -362,8 +379,8 @@ mod tests {
         let renewed = locks.renew_lease(&lease).block().expect("held");
         assert_eq!(renewed.asked.map(|asked| asked.by).as_deref(), Some("an operator"));
         assert!(renewed.remaining > Duration::from_secs(20));
-        assert_eq!(locks.release_lease(&lease).block().expect("an answer"), ReleaseOutcome::Freed);
-        assert_eq!(locks.release_lease(&lease).block().expect("an answer"), ReleaseOutcome::NotHeld(None));
+        assert_eq!(locks.release_lease(&lease, false).block().expect("an answer"), ReleaseOutcome::Freed);
+        assert_eq!(locks.release_lease(&lease, false).block().expect("an answer"), ReleaseOutcome::NotHeld(None));
         assert_eq!(seen(&locks, "a"), (0, 0), "a release brings nothing back");
     }
 
@@ -409,7 +426,7 @@ mod tests {
         let opened = store::connect(|at| Ok(vec![Unheard(Memory::new(at.clock), Mutex::default())]));
         let locks = opened.block().expect("opens");
         let lease = locks.lock("a").on_behalf(mine()).manual_renewal().acquire().block().expect("free").leak();
-        assert_eq!(locks.release_lease(&lease).block().expect("an answer"), ReleaseOutcome::Unproven);
-        assert_eq!(locks.release_lease(&lease).block().expect("an answer"), ReleaseOutcome::NotHeld(None));
+        assert_eq!(locks.release_lease(&lease, false).block().expect("an answer"), ReleaseOutcome::Unproven);
+        assert_eq!(locks.release_lease(&lease, false).block().expect("an answer"), ReleaseOutcome::NotHeld(None));
     }
 }

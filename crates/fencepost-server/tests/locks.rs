@@ -200,6 +200,33 @@ fn a_repeated_request_is_the_same_claim() {
 }
 
 #[test]
+fn a_release_that_is_sent_again_ends_no_newer_grant_of_its_key() {
+    let service = service();
+    let key = [("idempotency-key", "order 7")];
+    let acquire = || service.open("/v1/locks/a/acquire", &key, Some(&json!({}))).answer().good();
+    let first = acquire();
+    service.post("/v1/locks/a/release", &first).good();
+    let second = acquire();
+    assert_eq!(second["owner"], first["owner"]);
+    service.post("/v1/locks/a/release", &first).problem(409, "not_held");
+    assert_eq!(service.get("/v1/locks/a").good()["holders"][0]["token"], second["token"]);
+    service.post("/v1/locks/a/release", &second).good();
+}
+
+#[test]
+fn a_renewal_brings_no_lease_back_that_is_over_or_was_never_granted() {
+    let service = service();
+    let lease = service.post("/v1/locks/a/try", &json!({})).good();
+    service.post("/v1/locks/a/release", &lease).good();
+    let stranger = json!({ "owner": owner('5'), "token": lease["token"] });
+    service.post("/v1/locks/a/renew", &stranger).problem(409, "not_held");
+    service.post("/v1/locks/never-used/renew", &json!({ "owner": owner('5'), "token": "9" })).problem(409, "not_held");
+    for lock in ["a", "never-used"] {
+        assert_eq!(service.get(&format!("/v1/locks/{lock}")).good()["holders"], json!([]), "{lock}");
+    }
+}
+
+#[test]
 fn a_repeat_takes_the_place_of_the_request_that_waits() {
     let service = service();
     let first = service.post("/v1/locks/a/try", &json!({})).good();

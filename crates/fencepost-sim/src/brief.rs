@@ -27,7 +27,7 @@ pub(crate) fn step(step: &Step) -> String {
         Step::GiveBack { claim: of, attempt, token, pass } => {
             format!("give back {}, attempt {attempt}, {token}, pass {}", claim(of), proposal(*pass))
         }
-        Step::Release { claim: of, raise, pass, then } => {
+        Step::Release { claim: of, raise, pass, then, .. } => {
             let raise = raise.map_or("nothing".into(), |raise| raise.to_string());
             let then = then.as_ref().map(|then| format!(", then {} attempt {}", claim(&then.claim), then.attempt));
             format!("release {}, raise {raise}, pass {}{}", claim(of), proposal(*pass), then.unwrap_or_default())

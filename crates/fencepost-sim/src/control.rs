@@ -122,7 +122,7 @@ impl Worker {
         } else {
             self.tell(number, What::Refused);
         }
-        let release = Step::Release { claim, raise: None, pass: Proposal::Next, then: None };
+        let release = Step::Release { claim, raise: None, pass: Proposal::Next, then: None, only: None };
         self.ask_all(nodes, &release).await;
     }
 

@@ -95,7 +95,8 @@ impl Wire {
                 if let Some((_, late)) = held {
                     let at = self.hub.net().now + nanos(claim.ttl) / 3;
                     let token = self.renewed_token(claim);
-                    let renewal = token.map(|token| Step::Renew { claim: claim.clone(), token, pass: None });
+                    let renewal =
+                        token.map(|token| Step::Renew { claim: claim.clone(), token, pass: None, repair: true });
                     if let Some(step) = renewal {
                         let (from, node) = (self.pid, self.node);
                         self.hub.net().post(at, Parcel::Send { from, node, step, reply: late });

@@ -65,7 +65,9 @@ impl<'a> Shortcut<'a> {
             Step::Acquire { claim, attempt, token: Proposal::Next, .. } if claim.kept_for() <= KEPT_MAX => {
                 Some(Self::Take { claim, attempt: *attempt })
             }
-            Step::Release { claim, raise, then: None, .. } => Some(Self::Free(Free { claim, raise: *raise })),
+            Step::Release { claim, raise, then: None, only: None, .. } => {
+                Some(Self::Free(Free { claim, raise: *raise }))
+            }
             _ => None,
         }
     }

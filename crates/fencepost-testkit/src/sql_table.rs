@@ -19,9 +19,9 @@ const CLAIMS: u64 = 4;
 /// A step whose tokens are told by the number of their grant.
 enum Plan {
     Acquire { claim: Arc<Claim>, unify: bool },
-    Renew { claim: Arc<Claim>, grant: usize, passes: bool },
+    Renew { claim: Arc<Claim>, grant: usize, passes: bool, repair: bool },
     GiveBack { claim: Arc<Claim>, grant: usize },
-    Release { claim: Arc<Claim>, raise: Option<usize>, then: Option<Arc<Claim>> },
+    Release { claim: Arc<Claim>, raise: Option<usize>, then: Option<Arc<Claim>>, only: Option<usize> },
     Evict,
     Ask(Arc<YieldRequest>),
 }
@@ -97,17 +97,20 @@ impl Play {
         let grant = grants.saturating_sub(1 + back);
         match self.dice.below(16) {
             0..=5 => Plan::Acquire { claim, unify: self.dice.per_mille(200) },
-            6 => Plan::Renew { claim, grant, passes: false },
+            6 => Plan::Renew { claim, grant, passes: false, repair: self.dice.per_mille(700) },
             7 => {
                 let claim = Arc::new(Claim { mode: Mode::Shared, ..Claim::clone(&claim) });
-                Plan::Renew { claim, grant, passes: self.dice.per_mille(800) }
+                Plan::Renew { claim, grant, passes: self.dice.per_mille(800), repair: self.dice.per_mille(700) }
             }
             8 => Plan::GiveBack { claim, grant },
-            9..=12 => Plan::Release { claim, raise: self.dice.per_mille(500).then_some(grant), then: None },
+            9..=12 => {
+                let (raise, only) = (self.dice.per_mille(500), self.dice.per_mille(300));
+                Plan::Release { claim, raise: raise.then_some(grant), then: None, only: only.then_some(grant) }
+            }
             13 => {
                 let then = self.claim();
                 let then = (then.owner != claim.owner).then_some(then);
-                Plan::Release { claim, raise: None, then }
+                Plan::Release { claim, raise: None, then, only: self.dice.per_mille(200).then_some(grant) }
             }
             14 => Plan::Ask(Arc::new(YieldRequest::new(self.steps, "some'body", "a note"))),
             _ if self.dice.per_mille(300) => Plan::Evict,
@@ -122,17 +125,21 @@ impl Play {
             Plan::Acquire { claim, unify } => {
                 Step::Acquire { claim: claim.clone(), attempt, token: Proposal::Next, unify: *unify }
             }
-            Plan::Renew { claim, grant, passes } => {
-                Step::Renew { claim: claim.clone(), token: tokens.of(*grant), pass: passes.then_some(pass) }
-            }
+            Plan::Renew { claim, grant, passes, repair } => Step::Renew {
+                claim: claim.clone(),
+                token: tokens.of(*grant),
+                pass: passes.then_some(pass),
+                repair: *repair,
+            },
             Plan::GiveBack { claim, grant } => {
                 Step::GiveBack { claim: claim.clone(), attempt, token: tokens.of(*grant), pass }
             }
-            Plan::Release { claim, raise, then } => Step::Release {
+            Plan::Release { claim, raise, then, only } => Step::Release {
                 claim: claim.clone(),
                 raise: raise.map(|grant| tokens.of(grant)),
                 pass,
                 then: then.as_ref().map(|then| Then { claim: then.clone(), attempt }),
+                only: only.map(|grant| tokens.of(grant)),
             },
             Plan::Evict => Step::Evict { name: self.name.clone(), above: Proposal::Next },
             Plan::Ask(request) => Step::Ask { name: self.name.clone(), request: request.clone() },

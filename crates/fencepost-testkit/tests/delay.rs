@@ -117,7 +117,10 @@ fn a_lock_that_was_handed_over_rests_for_lease_and_delay_when_nobody_takes_it() 
     assert!(matches!(run(&node, acquire(&first, now.offset(10))), Ok(Answer::Granted { .. })));
     assert!(matches!(run(&node, acquire(&second, now.offset(20))), Ok(Answer::Held { .. })));
     let pass = Proposal::Exactly(now.offset(30));
-    assert_eq!(run(&node, Step::Release { claim: first, raise: None, pass, then: None }), Ok(Answer::Freed));
+    assert_eq!(
+        run(&node, Step::Release { claim: first, raise: None, pass, then: None, only: None }),
+        Ok(Answer::Freed)
+    );
     assert!(matches!(told.recv(), Ok(Event::HandedOver { .. })));
     // It died before it could renew.
     clock.turn(lease + DELAY - MS);

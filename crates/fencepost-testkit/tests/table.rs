@@ -19,7 +19,7 @@ fn acquire(claim: &Arc<Claim>, token: FencingToken) -> Step {
 }
 
 fn release(claim: &Arc<Claim>, raise: Option<FencingToken>, pass: FencingToken) -> Step {
-    Step::Release { claim: claim.clone(), raise, pass: Proposal::Exactly(pass), then: None }
+    Step::Release { claim: claim.clone(), raise, pass: Proposal::Exactly(pass), then: None, only: None }
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn a_minted_token_is_above_the_last_and_not_below_the_clock() {
         let Ok(Answer::Granted { token }) = run(&store, step) else { panic!("free") };
         assert!(token > last && token >= FencingToken::at(clock.clock().wall()));
         last = token;
-        let step = Step::Release { claim: mine, raise: None, pass: Proposal::Next, then: None };
+        let step = Step::Release { claim: mine, raise: None, pass: Proposal::Next, then: None, only: None };
         assert_eq!(run(&store, step), Ok(Answer::Freed));
     }
 }
@@ -85,7 +85,7 @@ fn a_renewal_re_creates_a_missing_grant_only_if_no_later_token_was_seen() {
     let token = now.offset(10);
     assert!(matches!(run(&node, acquire(&mine, token)), Ok(Answer::Granted { .. })));
     clock.turn(Duration::from_secs(31));
-    let renew = Step::Renew { claim: mine.clone(), token, pass: None };
+    let renew = Step::Renew { claim: mine.clone(), token, pass: None, repair: true };
     assert_eq!(run(&node, renew.clone()), Ok(Answer::Kept), "nobody had it since");
     clock.turn(Duration::from_secs(31));
     let other = claim("other", None);
@@ -104,7 +104,7 @@ fn a_renewal_keeps_no_grant_that_is_newer_than_its_token() {
         let (mine, other) = (claim("mine", None), claim("other", None));
         let token = now.offset(10);
         assert!(matches!(run(&node, acquire(&mine, token)), Ok(Answer::Granted { .. })));
-        let renew = Step::Renew { claim: mine.clone(), token, pass: None };
+        let renew = Step::Renew { claim: mine.clone(), token, pass: None, repair: true };
         assert_eq!(run(&node, renew.clone()), Ok(Answer::Kept));
         // A clock that jumped ends it without a word, an operator leaves a note.
         let end = match evicted {
@@ -117,7 +117,7 @@ fn a_renewal_keeps_no_grant_that_is_newer_than_its_token() {
         assert_eq!(run(&node, acquire(&mine, now.offset(30))), Ok(Answer::Granted { token: now.offset(30) }));
         let why = if evicted { Loss::Revoked } else { Loss::TakenOver };
         assert_eq!(run(&node, renew), Ok(Answer::Lost(why)));
-        let lower = Step::Renew { claim: mine, token: now.offset(31), pass: None };
+        let lower = Step::Renew { claim: mine, token: now.offset(31), pass: None, repair: true };
         assert_eq!(run(&node, lower), Ok(Answer::Kept), "an older grant of the same hold");
     }
 }
@@ -150,10 +150,11 @@ fn a_downgrade_hands_over_to_the_reader_that_comes_next_and_once_only() {
         assert!(matches!(run(&node, acquire(claim, token)), Ok(Answer::Held { .. })));
     }
     let pass = Some(Proposal::Exactly(now.offset(30)));
-    let downgrade = Step::Renew { claim: reader_of(&mine), token, pass };
+    let downgrade = Step::Renew { claim: reader_of(&mine), token, pass, repair: true };
     // The second is a repeat, the third a repeat whose token would fit.
     for pass in [now.offset(30), now.offset(30), now.offset(31)] {
-        let downgrade = Step::Renew { claim: reader_of(&mine), token, pass: Some(Proposal::Exactly(pass)) };
+        let downgrade =
+            Step::Renew { claim: reader_of(&mine), token, pass: Some(Proposal::Exactly(pass)), repair: true };
         assert_eq!(run(&node, downgrade), Ok(Answer::Kept));
         assert_eq!(holders(&node), [(token, true), (now.offset(30), true)]);
     }
@@ -172,13 +173,14 @@ fn whatever_of_the_writer_arrives_after_its_downgrade_leaves_it_a_reader() {
     let mine = claim("mine", None);
     let token = now.offset(10);
     assert!(matches!(run(&node, acquire(&mine, token)), Ok(Answer::Granted { .. })));
-    let downgrade = Step::Renew { claim: reader_of(&mine), token, pass: Some(Proposal::Exactly(now.offset(11))) };
+    let downgrade =
+        Step::Renew { claim: reader_of(&mine), token, pass: Some(Proposal::Exactly(now.offset(11))), repair: true };
     assert_eq!(run(&node, downgrade), Ok(Answer::Kept));
     let other = reader_of(&claim("other", None));
     assert!(matches!(run(&node, acquire(&other, now.offset(20))), Ok(Answer::Granted { .. })));
     let unify = Proposal::Exactly(now.offset(30));
     let late = [
-        Step::Renew { claim: mine.clone(), token, pass: None },
+        Step::Renew { claim: mine.clone(), token, pass: None, repair: true },
         acquire(&mine, token),
         Step::Acquire { claim: mine.clone(), attempt: 2, token: unify, unify: true },
     ];
@@ -197,7 +199,7 @@ fn an_eviction_raises_the_fence_so_that_the_holder_cannot_come_back() {
     let evict = Step::Evict { name: mine.name.clone(), above: Proposal::Exactly(now.offset(50)) };
     assert!(matches!(run(&node, evict), Ok(Answer::Evicted(out)) if out.len() == 1));
     assert_eq!(
-        run(&node, Step::Renew { claim: mine, token: now.offset(10), pass: None }),
+        run(&node, Step::Renew { claim: mine, token: now.offset(10), pass: None, repair: true }),
         Ok(Answer::Lost(Loss::Revoked))
     );
     assert!(matches!(run(&node, acquire(&claim("next", None), now.offset(50))), Ok(Answer::Stale { .. })));
@@ -209,13 +211,13 @@ fn what_a_renewal_kept_is_not_freed_by_a_late_give_back_of_an_older_grant() {
     let (_, node, now) = node();
     let mine = claim("mine", None);
     assert!(matches!(run(&node, acquire(&mine, now.offset(10))), Ok(Answer::Granted { .. })));
-    let renew = Step::Renew { claim: mine.clone(), token: now.offset(20), pass: None };
+    let renew = Step::Renew { claim: mine.clone(), token: now.offset(20), pass: None, repair: true };
     assert_eq!(run(&node, renew), Ok(Answer::Kept));
     let pass = Proposal::Exactly(now.offset(30));
     let late = Step::GiveBack { claim: mine.clone(), attempt: 2, token: now.offset(10), pass };
     assert_eq!(run(&node, late), Ok(Answer::NotHeld));
     assert!(matches!(run(&node, acquire(&claim("other", None), now.offset(40))), Ok(Answer::Held { .. })));
-    let far = Step::Renew { claim: mine, token: now.plus(table::WINDOW * 2), pass: None };
+    let far = Step::Renew { claim: mine, token: now.plus(table::WINDOW * 2), pass: None, repair: true };
     assert_eq!(run(&node, far), Ok(Answer::Lost(Loss::TakenOver)), "it would poison the fence");
 }
 
@@ -228,7 +230,7 @@ fn a_relay_keeps_the_order_of_tickets() {
     assert!(matches!(run(&node, acquire(&early, now.offset(20))), Ok(Answer::Held { .. })));
     let then = Some(Then { claim: late, attempt: 7 });
     let pass = Proposal::Exactly(now.offset(30));
-    let relay = Step::Release { claim: first, raise: None, pass, then };
+    let relay = Step::Release { claim: first, raise: None, pass, then, only: None };
     match run(&node, relay) {
         Ok(Answer::Relayed { freed: true, then }) => assert!(matches!(*then, Answer::Held { .. }), "it overtook"),
         other => panic!("{other:?}"),
@@ -240,6 +242,7 @@ fn a_relay_keeps_the_order_of_tickets() {
         raise: None,
         pass: Proposal::Exactly(now.offset(40)),
         then: Some(Then { claim: then, attempt: 1 }),
+        only: None,
     };
     let granted = Answer::Granted { token: now.offset(40) };
     assert_eq!(run(&node, relay), Ok(Answer::Relayed { freed: true, then: Box::new(granted) }));

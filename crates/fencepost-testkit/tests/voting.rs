@@ -259,7 +259,7 @@ fn a_late_request_of_the_holders_own_does_not_bring_back_what_another_had_since(
     clock.turn(Duration::from_millis(1));
     for node in [1, 2] {
         let pass = Proposal::Exactly(guard.token().next());
-        let ends = Step::Release { claim: claim.clone(), raise: None, pass, then: None };
+        let ends = Step::Release { claim: claim.clone(), raise: None, pass, then: None, only: None };
         assert_eq!(steps::run(memory(nodes.node(node)), ends), Ok(Answer::Freed));
     }
     let newer = second.lock("x").acquire().block().expect("two of three").token();

@@ -9,7 +9,7 @@ use crate::client::Said;
 use crate::engine::Engine;
 use crate::error::{Failure, Sense};
 use crate::leases::{Lease, Taken};
-use crate::proto::{RequestOp, TxnRequest};
+use crate::proto::{Compare, Comparison, RequestOp, TxnRequest};
 
 impl Engine {
     /// Gives everything up. Whether it was ours.
@@ -28,6 +28,33 @@ impl Engine {
         }
         let Said { answer, once } = deleting?;
         self.leave_behind(claim, mine, answer.deleted(), once, limit).await
+    }
+
+    /// Gives up the grant under this token and nothing newer: the owner's value may serve another claim by now. Whether it was
+    /// there.
+    pub(crate) async fn release_grant(
+        &self,
+        claim: &Claim,
+        revision: i64,
+        mine: &mut Mine,
+        limit: Instant,
+    ) -> Result<bool, Failure> {
+        if mine.revision == revision {
+            return self.release(claim, mine, limit).await;
+        }
+        // A reader that was a writer has a writer's key.
+        for mode in [claim.mode, Mode::Exclusive] {
+            let key = self.keys.claim(&claim.name, &claim.owner, mode);
+            let txn = TxnRequest {
+                compare: vec![Compare::create(&key, Comparison::Equal, revision)],
+                success: vec![RequestOp::delete(&key)],
+                ..TxnRequest::default()
+            };
+            if self.client.txn(txn, limit).await?.answer.deleted() > 0 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// What is left to do once the key of a claim is deleted. Whether the lock was its own.

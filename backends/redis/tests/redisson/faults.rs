@@ -33,7 +33,7 @@ fn acquire(claim: &Arc<Claim>, token: FencingToken, unify: bool) -> Step {
 }
 
 fn release(claim: &Arc<Claim>, raise: FencingToken, then: Option<Then>) -> Step {
-    Step::Release { claim: claim.clone(), raise: Some(raise), pass: Proposal::Exactly(raise.next()), then }
+    Step::Release { claim: claim.clone(), raise: Some(raise), pass: Proposal::Exactly(raise.next()), then, only: None }
 }
 
 fn count(server: &Server<Redis>) -> String {
@@ -68,7 +68,7 @@ fn what_arrives_after_its_own_release_does_nothing() {
     assert!(
         matches!(run(&*store, acquire(&claim, token, false)), Ok(Answer::Stale { last: Some(last), .. }) if last == token)
     );
-    let renewal = Step::Renew { claim: claim.clone(), token, pass: None };
+    let renewal = Step::Renew { claim: claim.clone(), token, pass: None, repair: true };
     assert_eq!(run(&*store, renewal), Ok(Answer::Lost(Loss::TakenOver)));
     assert!(hash(server, "x").is_empty());
     // A give-back names its token.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fencepost_core::store::Claim;
 use tokio::time::Instant;
 
-use super::{AGAIN, Mine, ROUNDS_MAX, gone};
+use super::{AGAIN, Mine, ROUNDS_MAX, gone, restless};
 use crate::engine::Engine;
 use crate::error::{Failure, Sense};
 use crate::nodes::Node;
@@ -82,6 +82,35 @@ impl Engine {
                 _ => return,
             }
         }
+    }
+
+    /// Gives up the grant under this token and nothing newer: the owner's value may serve another claim by now. Whether it was
+    /// there.
+    pub(crate) async fn release_grant(
+        &self,
+        claim: &Arc<Claim>,
+        zxid: i64,
+        mine: &mut Mine,
+        limit: Instant,
+    ) -> Result<bool, Failure> {
+        if mine.place.as_ref().is_some_and(|place| place.token == zxid) {
+            return self.release(claim, mine, limit).await;
+        }
+        let session = self.sessions.any(limit).await?;
+        for _ in 0..ROUNDS_MAX {
+            let Some(view) = self.look_now(&session, &claim.name, limit).await? else { return Ok(false) };
+            let own: Vec<Node> = view.line.into_iter().filter(|node| node.is_called_after(&claim.owner)).collect();
+            let seen = self.read_all(&session, &claim.name, &own, limit).await?;
+            let Some(own) = seen.into_iter().find(|own| own.token() == zxid) else { return Ok(false) };
+            let path = self.paths.claim(&claim.name, &own.node.name);
+            match gone(session.ask(Op::Delete { path, version: own.stat.version }, limit).await) {
+                // It was asked to let go, or moved, in between.
+                Err(failure) if failure.sense == Sense::BadVersion => {}
+                Ok(false) => {}
+                done => return done,
+            }
+        }
+        Err(restless())
     }
 
     /// A claim that this connection knows nothing of: whatever has its secret name is its own, and goes.

@@ -75,6 +75,17 @@ enum Input {
     Stop,
 }
 
+/// What is said of a lease that is taken over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Takeover {
+    /// That it is there under its token.
+    There,
+    /// And that renewals of it may be under way elsewhere.
+    Renewed,
+    /// Only whose it is: whatever that owner has is meant.
+    Whole,
+}
+
 struct State {
     life: Life,
     /// As it is sent: with its ticket, once that is known.
@@ -103,7 +114,13 @@ impl Course {
     }
 
     /// Takes over a lease that is said to be there: it is to be renewed or released. `None`: shutting down.
-    pub(crate) fn hold(quorum: &Arc<Quorum>, claim: Claim, token: FencingToken, terms: Terms) -> Option<Arc<Self>> {
+    pub(crate) fn hold(
+        quorum: &Arc<Quorum>,
+        claim: Claim,
+        token: FencingToken,
+        terms: Terms,
+        takeover: Takeover,
+    ) -> Option<Arc<Self>> {
         let margin = terms.margin;
         let course = Self::enrol(quorum, claim, terms)?;
         foreign::wake(course.note(EventKind::Asked));
@@ -120,7 +137,9 @@ impl Course {
             let ttl = course.claim.ttl;
             let until = now.plus(quorum.majority_answers_within(ttl).min(ttl / 2) + margin);
             let nodes = vec![(Some(until), None); quorum.nodes.len()];
-            state.life.phase = Phase::Held(Hold::new(&scene, token, None, nodes, &course.upkeep()));
+            let hold = Hold::new(&scene, token, None, nodes, &course.upkeep()).taken_over(takeover == Takeover::Whole);
+            let hold = if takeover == Takeover::Renewed { hold.renewed_elsewhere() } else { hold };
+            state.life.phase = Phase::Held(hold);
             state.life.won = Some((token, Vec::new()));
         }
         Some(course)
@@ -313,7 +332,7 @@ impl Course {
         };
         for (node, store) in self.quorum.nodes.iter().enumerate() {
             let (claim, pass) = (self.claim.clone(), self.quorum.proposal(raise));
-            let step = Step::Release { claim, raise, pass, then: None };
+            let step = Step::Release { claim, raise, pass, then: None, only: None };
             store.submit(step, deadline, Reply::new(undoing.clone(), node, 0));
         }
     }

@@ -21,6 +21,8 @@ pub(super) struct Farewell {
     ends_hold: bool,
     /// The hold was lost before.
     lost: Option<LossReason>,
+    /// Nothing newer than the grant under this token is to end.
+    only: Option<FencingToken>,
     /// The nodes whose grants the hold rested on.
     vouched: Vec<bool>,
     verdict_by: Moment,
@@ -75,7 +77,7 @@ impl Farewell {
     pub(super) fn of_hold(scene: &Scene<'_>, hold: &Hold, relay: Option<Relay>) -> Self {
         let nodes = (0..scene.nodes()).map(|_| Some(Some(hold.raise()))).collect();
         let vouched = hold.vouched(scene.now);
-        Self { relay, vouched, lost: hold.lost, ..Self::new(scene, nodes, true) }
+        Self { relay, vouched, lost: hold.lost, only: hold.only, ..Self::new(scene, nodes, true) }
     }
 
     /// The end of an acquisition that did not succeed. `None`: nothing to do at that node; else what to raise.
@@ -93,6 +95,7 @@ impl Farewell {
             nodes: nodes.into_iter().map(owed).collect(),
             ends_hold,
             lost: None,
+            only: None,
             vouched: Vec::new(),
             verdict_by: scene.now.plus(pause),
             next_send: scene.now,
@@ -243,7 +246,7 @@ impl Farewell {
             let Node::Owed { raise, asked, .. } = &mut self.nodes[node] else { continue };
             *asked = Some(request);
             let (claim, raise) = (scene.claim.clone(), *raise);
-            scene.send(node, request, Step::Release { claim, raise, pass, then: then.clone() });
+            scene.send(node, request, Step::Release { claim, raise, pass, then: then.clone(), only: self.only });
         }
         // Nothing is due before the last of the queues is expected to be through.
         let through =

@@ -48,6 +48,10 @@ pub(super) struct Hold {
     pub(super) asked: Option<YieldRequest>,
     /// The requests that were told, the newest last.
     heard: VecDeque<u64>,
+    /// Its end is not that of a newer grant.
+    pub(super) only: Option<FencingToken>,
+    /// It was granted to this claim, or a renewal has found it.
+    proven: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -131,7 +135,20 @@ impl Hold {
             _holding: upkeep.actor.as_ref().map(Actor::holding),
             asked: None,
             heard: VecDeque::new(),
+            only: None,
+            proven: true,
         }
+    }
+
+    /// A lease that is said to be there, under this token. Until a renewal has found it, nothing is repaired for it; and
+    /// its end is no other's, whom the owner's value may serve by now. With `whole` it ends whatever the owner has.
+    pub(super) fn taken_over(self, whole: bool) -> Self {
+        Self { only: (!whole).then_some(self.token), proven: false, ..self }
+    }
+
+    /// A renewal of it may be under way somewhere: its end raises the last token above its own.
+    pub(super) fn renewed_elsewhere(self) -> Self {
+        Self { renewed: true, ..self }
     }
 
     /// What a release has to raise the last token to: an acquire or a renewal that arrives after it is refused.
@@ -206,7 +223,8 @@ impl Hold {
                 continue;
             }
             state.asked = Some(request);
-            scene.send(node, request, Step::Renew { claim: claim.clone(), token: self.token, pass });
+            let repair = self.proven;
+            scene.send(node, request, Step::Renew { claim: claim.clone(), token: self.token, pass, repair });
         }
     }
 
@@ -343,6 +361,7 @@ impl Hold {
         }
         let remaining = self.valid_until.since(scene.now);
         if kept {
+            self.proven = true;
             self.margin = self.full_margin;
             self.short = false;
             let started = scene.sent_at(round.request).unwrap_or(scene.now);

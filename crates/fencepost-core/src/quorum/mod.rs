@@ -42,7 +42,7 @@ use crate::token::FencingToken;
 
 pub(crate) use chance::Chance;
 pub(crate) use circles::acquired;
-pub(crate) use course::Course;
+pub(crate) use course::{Course, Takeover};
 pub(crate) use drain::Errand;
 use drain::Tally;
 pub(crate) use electorate::Electorate;

@@ -98,8 +98,8 @@ pub enum Step {
         /// Claims without a place in line, each of another lock.
         parts: Arc<[Part]>,
     },
-    /// Keep the lock for one more ttl; re-create a missing grant if nobody had the lock since. A grant of the same owner
-    /// under a higher token is not the one that is renewed: others may have had the lock before it. A reader's claim that finds
+    /// Keep the lock for one more ttl. A grant of the same owner under a higher token is not the one that is renewed: others
+    /// may have had the lock before it. A reader's claim that finds
     /// its owner's grant to be a writer's makes it a reader's (a *downgrade*) and hands over to the readers that come next;
     /// a writer's claim never makes a reader's grant its own.
     Renew {
@@ -109,6 +109,9 @@ pub enum Step {
         token: FencingToken,
         /// The token for the next in line, if a downgrade lets it in; `None` for a writer's claim.
         pass: Option<Proposal>,
+        /// Whether a missing grant is made again if nobody had the lock since, and one under a lower token is put under this
+        /// one. Never for who has yet to prove that the lease is theirs: a token is no secret.
+        repair: bool,
     },
     /// Give back exactly this token; the claim stays in line.
     GiveBack {
@@ -133,6 +136,9 @@ pub enum Step {
         /// Another claim of the same process, which takes part at once: release and acquire in one step, still in the
         /// order of tickets.
         then: Option<Then>,
+        /// The owner's value may serve another claim by now, as that of a lease that was made data: nothing is freed that is
+        /// newer than the grant under this token, and a place in line is left alone.
+        only: Option<FencingToken>,
     },
     /// Throw out whoever holds it; their next renewal is answered with [`Loss::Revoked`].
     Evict {

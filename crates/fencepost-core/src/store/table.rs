@@ -11,7 +11,10 @@
 //! - Asking again is the same claim: the owner finds its grant and extends it; only *unify* replaces its token.
 //! - A release raises the last token to the highest its owner ever proposed: an acquire that arrives after its own
 //!   release is refused.
-//! - A renewal re-creates a missing grant only if no later token was seen, and keeps no grant of its owner's that is newer
+//! - A release for an owner whose value serves more than one claim names the token of the grant it means: a late one never
+//!   ends a newer use of that value.
+//! - A renewal by somebody who has yet to prove that the lease is theirs extends what is there, and does nothing else.
+//! - Any other renewal re-creates a missing grant only if no later token was seen, and keeps no grant of its owner's that is newer
 //!   than its token: such a one came by a request that was late, after the hold's own grant had ended there, and others may
 //!   have had the lock in between.
 //! - A grant becomes weaker, never stronger: a reader's renewal makes a writer's grant shared; whatever of the writer
@@ -58,9 +61,11 @@ pub fn apply<S: Shelf>(shelf: &mut S, step: &Step, now: Now) -> Result<Result<An
     let mut desk = Desk::open(shelf, now)?;
     match step {
         Step::Acquire { claim, attempt, token, unify } => desk.acquire(claim, *attempt, *token, *unify),
-        Step::Renew { claim, token, pass } => desk.renew(claim, *token, *pass),
+        Step::Renew { claim, token, pass, repair } => desk.renew(claim, *token, *pass, *repair),
         Step::GiveBack { claim, attempt, token, pass } => desk.give_back(claim, *attempt, *token, *pass).map(Ok),
-        Step::Release { claim, raise, pass, then } => desk.release(&claim.owner, *raise, *pass, then.as_ref()),
+        Step::Release { claim, raise, pass, then, only } => {
+            desk.release(&claim.owner, *raise, *pass, then.as_ref(), *only)
+        }
         Step::Evict { above, .. } => desk.evict(*above).map(Ok),
         Step::Ask { request, .. } => desk.ask(request).map(Ok),
         Step::Inspect { name } => desk.state(name.as_str()).map(|state| Ok(Answer::State(state))),
@@ -178,8 +183,10 @@ impl<'a, S: Shelf> Desk<'a, S> {
         claim: &Claim,
         token: FencingToken,
         pass: Option<Proposal>,
+        repair: bool,
     ) -> Result<Result<Answer, Trouble>, S::Error> {
-        let kept = |held: &&Held| held.owner == claim.owner && held.token <= token;
+        let fits = |held: &Held| if repair { held.token <= token } else { held.token == token };
+        let kept = |held: &&Held| held.owner == claim.owner && fits(held);
         if let Some(mut mine) = self.holders.iter().find(kept).cloned() {
             if mine.token < token {
                 if let Some(refusal) = self.quarantine() {
@@ -210,7 +217,7 @@ impl<'a, S: Shelf> Desk<'a, S> {
             return Ok(Err(refusal));
         }
         let later = self.last.is_some_and(|last| last > token);
-        if later || !self.admits(claim.mode) || !self.below_ceiling(token) {
+        if !repair || later || !self.admits(claim.mode) || !self.below_ceiling(token) {
             return Ok(Ok(Answer::Lost(Loss::TakenOver)));
         }
         self.grant(Heir::of_claim(claim), claim.kept_for(), token, 0)?;
@@ -246,12 +253,16 @@ impl<'a, S: Shelf> Desk<'a, S> {
         raise: Option<FencingToken>,
         pass: Proposal,
         then: Option<&Then>,
+        only: Option<FencingToken>,
     ) -> Result<Result<Answer, Trouble>, S::Error> {
-        let mine = self.holders.iter().any(|held| held.owner == *owner);
+        let is_meant = |held: &Held| only.is_none_or(|only| held.token <= only);
+        let mine = self.holders.iter().any(|held| held.owner == *owner && is_meant(held));
         if mine {
             self.drop_holder(owner)?;
         }
-        self.shelf.remove_waiter(owner)?;
+        if only.is_none() {
+            self.shelf.remove_waiter(owner)?;
+        }
         self.raise(raise)?;
         let relayed = match then {
             Some(then) => Some(self.acquire(&then.claim, then.attempt, pass, false)?),

@@ -2,10 +2,14 @@
 
 use std::time::Duration;
 
-use fencepost_core::{Blocking, EventKind, Guard, Lease, LossReason, ReleaseOutcome, RenewError};
+use fencepost_core::store::{LockName, OnBehalf, Owner};
+use fencepost_core::{Blocking, EventKind, FencingToken, Guard, Lease, LossReason, ReleaseOutcome, RenewError};
 
 use super::{Subject, is_lost_by, long_ttl, short_ttl, wait_for};
 use crate::wait::until;
+
+/// Of leases that are put together here.
+const TTL: Duration = Duration::from_secs(10);
 
 /// Another process goes on with the hold.
 pub fn a_leaked_lease_is_adopted_with_its_token(subject: &impl Subject) {
@@ -48,6 +52,61 @@ pub fn a_leaked_lease_is_not_renewed(subject: &impl Subject) {
     let guard = next.lock("x").wait_forever().acquire().block().expect("free after one ttl");
     assert!(guard.is_held());
     drop(lease);
+}
+
+/// Not even if nobody has had the lock since: whoever knows an owner and a token has no claim by that.
+pub fn a_lease_that_is_over_is_not_brought_back(subject: &impl Subject) {
+    let (giver, taker) = (subject.locks("giver"), subject.locks("taker"));
+    let lease: Lease = giver.lock("x").ttl(short_ttl(&giver)).acquire().block().expect("free").leak();
+    let is_free = || giver.inspect("x").block().expect("an answer").holders.is_empty();
+    until("its ttl is over", is_free);
+    match taker.adopt(&lease).block() {
+        Err(RenewError::Lost(lost)) => is_lost_by(&lost, &[LossReason::TakenOver]),
+        other => panic!("{other:?}"),
+    }
+    assert!(is_free());
+}
+
+/// A lease is an owner's under its token, and no other.
+pub fn another_token_or_owner_renews_nothing(subject: &impl Subject) {
+    let (giver, taker) = (subject.locks("giver"), subject.locks("taker"));
+    let lease: Lease = giver.lock("x").ttl(long_ttl(&giver)).acquire().block().expect("free").leak();
+    let of =
+        |owner, token| Lease::<FencingToken>::of(LockName::new("x").expect("valid"), owner, token, TTL, Duration::ZERO);
+    let stranger = Owner::from_bytes([7; 20]);
+    for (owner, token) in [(lease.owner(), lease.token().next()), (stranger, lease.token())] {
+        match taker.renew_lease(&of(owner, token)).block() {
+            Err(RenewError::Lost(_)) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(taker.release_lease(&lease, false).block().expect("an answer"), ReleaseOutcome::Freed);
+    match taker.renew_lease(&of(stranger, lease.token())).block() {
+        Err(RenewError::Lost(_)) => {}
+        other => panic!("of a lock that is free: {other:?}"),
+    }
+    assert!(giver.lock("x").try_acquire().block().expect("an answer").is_some());
+}
+
+/// As of an owner that a request chose, which is sent again: the release of its first grant is late.
+pub fn a_late_release_ends_no_newer_grant_of_its_owner(subject: &impl Subject) {
+    let (one, other) = (subject.locks("one"), subject.locks("other"));
+    let owner = Owner::from_bytes([7; 20]);
+    let acquire = || {
+        let behalf = OnBehalf::default().owner(move |_| owner);
+        let guard = one.lock("x").ttl(long_ttl(&one)).on_behalf(behalf).acquire().block().expect("free");
+        Guard::leak(guard)
+    };
+    let first = acquire();
+    assert_eq!(other.release_lease(&first, true).block().expect("an answer"), ReleaseOutcome::Freed);
+    let second = acquire();
+    for connection in [&one, &other] {
+        let late = connection.release_lease(&first, true).block().expect("an answer");
+        assert!(matches!(late, ReleaseOutcome::NotHeld(_)), "{late:?}");
+    }
+    let adopted = other.adopt(&second).block().expect("still there");
+    assert_eq!(adopted.token(), second.token());
+    assert_eq!(adopted.release().block().expect("an answer"), ReleaseOutcome::Freed);
 }
 
 /// Somebody else had it since.

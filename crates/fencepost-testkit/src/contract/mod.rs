@@ -145,7 +145,10 @@ macro_rules! contract {
             leases: a_leaked_lease_is_adopted_with_its_token;
             leases: a_leaked_lease_is_not_renewed;
             leases: an_adopted_lease_is_held_since_its_grant;
+            leases: a_late_release_ends_no_newer_grant_of_its_owner;
             leases: a_lease_that_is_over_cannot_be_adopted;
+            leases: a_lease_that_is_over_is_not_brought_back;
+            leases: another_token_or_owner_renews_nothing;
             records: only_the_newest_token_writes;
             records: a_record_is_forgotten_after_its_time_and_its_token_is_not;
             records: a_record_takes_any_bytes_and_has_a_limit;
