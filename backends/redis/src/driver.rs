@@ -62,7 +62,8 @@ pub(crate) fn start(config: &Config, clock: &Clock) -> io::Result<Started> {
     let clustered = config.deployment == Deployment::Cluster;
     let fingerprint = sets::fingerprint(config);
     let marker = sets::marker(config.quorum, &fingerprint);
-    let keys = Keys { prefix: config.prefix.clone(), clustered, layout: config.layout, marker };
+    let judged = config.quorum || config.waits_after_failover;
+    let keys = Keys { prefix: config.prefix.clone(), clustered, layout: config.layout, marker, judged };
     let inbox = keys.inbox(&random);
     let common = Common {
         keys: Arc::new(keys),

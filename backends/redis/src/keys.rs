@@ -27,6 +27,8 @@ pub(crate) struct Keys {
     pub(crate) layout: Layout,
     /// The key by which a node tells that it votes in our set, and what time it is.
     pub(crate) marker: String,
+    /// The node may lose its trust: it votes, or waits after a failover.
+    pub(crate) judged: bool,
 }
 
 impl Keys {
@@ -103,7 +105,13 @@ mod tests {
     use super::*;
 
     fn keys() -> Keys {
-        Keys { prefix: "lock:".into(), clustered: true, layout: Layout::Fencepost, marker: String::new() }
+        Keys {
+            prefix: "lock:".into(),
+            clustered: true,
+            layout: Layout::Fencepost,
+            marker: String::new(),
+            judged: false,
+        }
     }
 
     /// The first is in Redis' own description of clusters, the others were asked of a server.

@@ -135,7 +135,7 @@ mod tests {
     use fencepost_core::store::LockName;
 
     fn keys() -> Keys {
-        Keys { prefix: String::new(), clustered: true, layout: Layout::Redisson, marker: String::new() }
+        Keys { prefix: String::new(), clustered: true, layout: Layout::Redisson, marker: String::new(), judged: false }
     }
 
     fn inspect(name: &str) -> Step {

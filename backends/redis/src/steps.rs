@@ -289,19 +289,27 @@ fn record(keys: &Keys, name: &str, deed: &Deed) -> Call {
 fn plain(keys: &Keys, claim: &Claim, step: &Step) -> (Call, Meaning) {
     let (name, owner, ttl) = (claim.name.as_str(), claim.owner.expose(), millis(claim.kept_for()));
     let call = |script| Call::plain(script, keys, name).words([word![&*owner]]);
+    let judged = u32::from(keys.judged);
     match step {
-        Step::Acquire { attempt: 1, token, .. } => {
+        Step::Acquire { attempt: 1, token, .. } if !keys.judged => {
             let key = keys.lock(name);
             let words = [word!["SET"], word![&*key], word![&*owner], word!["NX"], word!["PX"], word![ttl]];
             (Call::empty(None).words(words), Meaning::Acquire(proposed(*token)))
         }
         Step::Acquire { token, .. } => {
-            (call(Script::PlainAcquire).words([word![ttl]]), Meaning::Acquire(proposed(*token)))
+            let call = match keys.judged {
+                true => Call::new(Script::PlainAcquire, keys, name),
+                false => Call::plain(Script::PlainAcquire, keys, name),
+            };
+            (call.words([word![&*owner], word![ttl], word![judged]]), Meaning::Acquire(proposed(*token)))
         }
         Step::Renew { .. } => {
             let mut call = Call::plain(Script::PlainRenew, keys, name);
             call.key(word![&*owned(ASKED, keys, name), &*owner]);
-            (call.words([word![&*owner], word![ttl]]), Meaning::Renew)
+            if keys.judged && !keys.clustered {
+                call.key(word![&*keys.marker]);
+            }
+            (call.words([word![&*owner], word![ttl], word![judged]]), Meaning::Renew)
         }
         _ => (call(Script::PlainRelease), Meaning::GiveBack),
     }

@@ -54,6 +54,9 @@ fn keeps_still(place: &mut Place, locks: &Locks, forget: impl FnOnce(&mut Place)
     quarantine(&place.locks("other"), 0);
     let waited = trouble(locks.lock("x").ttl(TTL).wait_at_most(TTL).acquire().block());
     assert!(matches!(waited.kind, StoreErrorKind::Quarantined { .. }), "{waited:?}");
+    // Nor where nobody will see a token.
+    let unfenced = trouble(locks.lock("unfenced").unfenced().ttl(TTL).acquire().block());
+    assert!(matches!(unfenced.kind, StoreErrorKind::Quarantined { .. }), "{unfenced:?}");
     let keys = place.servers[0].keys();
     assert!(value(&place.servers[0], "x").is_none() && !keys.contains(&"fp:marker".to_owned()), "{keys:?}");
     assert!(!keys.iter().any(|key| key.starts_with("fp:line")), "no place in line either: {keys:?}");

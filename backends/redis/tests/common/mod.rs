@@ -4,7 +4,9 @@
 
 use std::time::{Duration, Instant};
 
-use fencepost_core::{AcquireError, Blocking, Connect, Guard, Locks, NodeVote, StoreError, StoreErrorKind, Vote};
+use fencepost_core::{
+    AcquireError, Blocking, Connect, Grant, Guard, Locks, NodeVote, StoreError, StoreErrorKind, Vote,
+};
 use fencepost_testkit::contract::Subject;
 use fencepost_testkit::contract::edges::Reachable;
 use fencepost_testkit::proxy::Proxy;
@@ -232,7 +234,7 @@ pub(crate) fn until_linked(server: &Server<Redis>) {
 }
 
 /// The trouble of an acquisition that should fail.
-pub(crate) fn trouble(result: Result<Guard, AcquireError>) -> StoreError {
+pub(crate) fn trouble<G: Grant>(result: Result<Guard<G>, AcquireError>) -> StoreError {
     match result {
         Err(AcquireError::Store(error)) => error,
         Err(other) => panic!("expected trouble: {other:?}"),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fencepost_core::{Blocking, Locks, ReleaseOutcome, StoreErrorKind};
+use fencepost_core::{Blocking, FencingToken, Locks, ReleaseOutcome, StoreErrorKind};
 use fencepost_testkit::contract::Subject;
 use fencepost_testkit::preload::Disk;
 use fencepost_testkit::redis::Redis;
@@ -88,7 +88,7 @@ fn trouble_or_busy(locks: &Locks) -> Option<StoreErrorKind> {
     match locks.lock("x").ttl(TTL).try_acquire().block() {
         Ok(None) => None,
         Ok(Some(guard)) => panic!("granted twice: {guard:?}"),
-        Err(error) => Some(trouble(Err(error)).kind),
+        Err(error) => Some(trouble::<FencingToken>(Err(error)).kind),
     }
 }
 
