@@ -176,6 +176,7 @@ impl Plan {
         let mut plan = Self::new(seed, Mode::Calm, flaw);
         let mut dice = Dice::new(seed ^ 0xFA15);
         (plan.mode, plan.nodes, plan.ttl) = (Mode::Strict, 3, Duration::from_secs(1));
+        plan.patient = false;
         plan.node_clocks.resize(3, (Rate(0), 0));
         plan.least = (1_200, 12 * SECOND);
         for _ in 0..40 {

@@ -71,6 +71,7 @@ impl Plan {
     pub fn story(story: Story, flaw: Option<Flaw>) -> Self {
         let mut plan = Self::new(2, Mode::Calm, flaw);
         plan.story = Some(story);
+        plan.patient = false;
         (plan.nodes, plan.processes, plan.tasks, plan.ttl) = (3, 2, 1, Duration::from_secs(3));
         if story == Story::OppositeOrder {
             plan.nodes = 4;
