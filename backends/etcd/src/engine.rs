@@ -237,7 +237,7 @@ impl Engine {
                 }
                 Ok(if freed { Answer::Freed } else { Answer::NotHeld })
             }
-            // Who stands behind it asks for itself.
+            // A claim that was to follow asks by itself.
             Step::Release { claim, only: Some(only), .. } => {
                 let mut mine = self.take_mine(claim);
                 let freed = self.release_grant(claim, only.as_i64(), &mut mine, limit).await;

@@ -75,14 +75,14 @@ enum Input {
     Stop,
 }
 
-/// What is said of a lease that is taken over.
+/// What is known of a lease that is taken over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Takeover {
-    /// That it is there under its token.
+    /// Its owner and its token.
     There,
-    /// And that renewals of it may be under way elsewhere.
+    /// The same, and renewals of it may be under way elsewhere.
     Renewed,
-    /// Only whose it is: whatever that owner has is meant.
+    /// Its owner only: everything that this owner has is meant.
     Whole,
 }
 

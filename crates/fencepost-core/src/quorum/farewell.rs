@@ -21,7 +21,7 @@ pub(super) struct Farewell {
     ends_hold: bool,
     /// The hold was lost before.
     lost: Option<LossReason>,
-    /// Nothing newer than the grant under this token is to end.
+    /// No grant under a higher token is to be released.
     only: Option<FencingToken>,
     /// The nodes whose grants the hold rested on.
     vouched: Vec<bool>,
@@ -209,7 +209,7 @@ impl Farewell {
                 Err(trouble)
             }
             Ok(other) if carried => {
-                // It let go, and did not answer the other claim: that one has to ask for itself.
+                // The node released this claim and did not answer the other one, which now asks by itself.
                 scene.effects.push(Effect::PassOn { node, answer: Ok(Answer::NotAll) });
                 Ok(other)
             }

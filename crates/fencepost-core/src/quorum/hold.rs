@@ -48,9 +48,9 @@ pub(super) struct Hold {
     pub(super) asked: Option<YieldRequest>,
     /// The requests that were told, the newest last.
     heard: VecDeque<u64>,
-    /// Its end is not that of a newer grant.
+    /// Its release frees no grant under a higher token.
     pub(super) only: Option<FencingToken>,
-    /// It was granted to this claim, or a renewal has found it.
+    /// The store granted it to this claim, or a renewal has found it.
     proven: bool,
 }
 
@@ -140,8 +140,8 @@ impl Hold {
         }
     }
 
-    /// A lease that is said to be there, under this token. Until a renewal has found it, nothing is repaired for it; and
-    /// its end is no other's, whom the owner's value may serve by now. With `whole` it ends whatever the owner has.
+    /// A lease that is said to exist under this token. Nothing is repaired for it until a renewal has found it. Its release
+    /// leaves newer grants of the same owner alone, unless everything that the owner has is meant (`whole`).
     pub(super) fn taken_over(self, whole: bool) -> Self {
         Self { only: (!whole).then_some(self.token), proven: false, ..self }
     }
