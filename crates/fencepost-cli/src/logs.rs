@@ -10,9 +10,6 @@ use std::time::Duration;
 
 /// So many lines wait to be written; what comes then is counted and not kept.
 const LINES_MAX: usize = 1024;
-/// How long the end waits for the last of them.
-const FLUSH_WITHIN: Duration = Duration::from_secs(1);
-
 enum Line {
     Text(Vec<u8>),
     /// All before it is written.
@@ -44,11 +41,11 @@ impl Lines {
         }
     }
 
-    /// Waits until what was put here is written, but not for a reader that has gone to sleep.
-    pub(crate) fn flush(&self) {
+    /// Waits until what was put here is written, but no longer than this for a reader that has gone to sleep.
+    pub(crate) fn flush_within(&self, limit: Duration) {
         let (done, written) = sync_channel(1);
         if self.queue.try_send(Line::Mark(done)).is_ok() {
-            let _ = written.recv_timeout(FLUSH_WITHIN);
+            let _ = written.recv_timeout(limit);
         }
     }
 }
@@ -119,7 +116,7 @@ mod tests {
         let (reader, writer) = UnixStream::pair().expect("a pair");
         let mut lines = Lines::to(writer, missing_as_json).expect("a thread");
         lines.write_all(b"the last word\n").expect("never refused");
-        Lines::flush(&lines);
+        lines.flush_within(Duration::from_secs(1));
         reader.set_nonblocking(true).expect("our own socket");
         let mut word = String::new();
         BufReader::new(reader).read_line(&mut word).expect("it is there");

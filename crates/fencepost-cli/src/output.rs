@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -89,10 +90,24 @@ pub(crate) fn speak_aside() -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until what was said is written, but not for long.
+/// How long the end of the program waits for what was said last.
+pub(crate) const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How long the start of a command waits for what was said before it.
+const FIRST_WORDS: Duration = Duration::from_millis(50);
+
+/// Before the program ends: waits until what was said is written, but not for long.
 pub(crate) fn flush() {
+    flush_within(LAST_WORDS);
+}
+
+/// Before a command starts, whose output is to follow what was said: the same, for a moment.
+pub(crate) fn catch_up() {
+    flush_within(FIRST_WORDS);
+}
+
+fn flush_within(limit: Duration) {
     if let Some(speaker) = SPEAKER.get() {
-        speaker.flush();
+        speaker.flush_within(limit);
     }
 }
 

@@ -18,6 +18,7 @@ use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
 use crate::hold::Hold;
+use crate::output;
 
 pub(crate) use lease_watch::{Lease, LeaseWatch, reserve};
 pub(crate) use supervisor::{End, Supervisor};
@@ -67,6 +68,7 @@ pub(crate) fn start(command: &[OsString], variables: &[(&str, Option<String>)]) 
             None => shim.env_remove(name),
         };
     }
+    output::catch_up();
     let child = shim.process_group(0).spawn()?;
     Ok(Pid::from_raw(i32::try_from(child.id()).expect("BUG: process ids are positive i32")))
 }

@@ -15,6 +15,7 @@ use crate::args::{LogForm, Serve};
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::logs::{Lines, missing_as_json};
+use crate::output::LAST_WORDS;
 use crate::settings::Settings;
 
 /// Where it listens: the first line, once it does.
@@ -44,7 +45,7 @@ pub(crate) fn serve(arguments: &Serve, settings: &Settings) -> Result<ExitCode, 
     };
     let runtime = Runtime::new().map_err(|error| Failure::ours("cannot start threads", error))?;
     let served = runtime.block_on(listen(arguments, settings, service.metrics(metrics), locks));
-    logs.flush();
+    logs.flush_within(LAST_WORDS);
     served.map(|()| ExitCode::DONE)
 }
 
