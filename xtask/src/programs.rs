@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
-use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,7 +17,7 @@ use crate::shell;
 const AT_ONCE: usize = 2;
 
 /// No program needs so long: one that does hangs, and the others' results shall still be seen.
-const LIMIT: Duration = Duration::from_secs(20 * 60);
+const LIMIT: Duration = Duration::from_secs(12 * 60);
 
 /// How every secret begins that a test plants to see whether it comes out. Nothing says one, whatever its test looks at.
 const PLANTED: &str = "canary-";
@@ -108,32 +109,41 @@ fn build(arguments: &[&str]) -> Result<VecDeque<Program>, String> {
 
 /// What became of a program.
 struct Ended {
-    output: Output,
+    status: ExitStatus,
+    out: String,
+    err: String,
     took: Duration,
     /// It was stopped because it did not end.
     stopped: bool,
 }
 
+/// What it says goes into files. A pipe would be open for as long as any server of its tests has it, also one that outlives
+/// a program that was stopped.
 fn run_one(program: &Program) -> std::io::Result<Ended> {
     let began = Instant::now();
-    let child = Command::new(&program.executable)
+    let folder = shell::root().join("target/said");
+    fs::create_dir_all(&folder)?;
+    let name = program.title.replace('/', ".");
+    let [out, err] = ["out", "err"].map(|kind| folder.join(format!("{name}.{kind}")));
+    let mut child = Command::new(&program.executable)
         .current_dir(&program.folder)
         .env("CARGO_MANIFEST_DIR", &program.folder)
         .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
+        .stdout(File::create(&out)?)
+        .stderr(File::create(&err)?)
         .spawn()?;
     let id = child.id();
     let (ended, end) = mpsc::channel::<()>();
     let guard = thread::spawn(move || {
         let late = end.recv_timeout(LIMIT) == Err(mpsc::RecvTimeoutError::Timeout);
-        // By its id, and nothing else: its servers notice that it is gone.
+        // By its id, and nothing else.
         late && Command::new("kill").args(["-KILL", &id.to_string()]).status().is_ok()
     });
-    let output = child.wait_with_output()?;
+    let status = child.wait()?;
     drop(ended);
     let stopped = guard.join().unwrap_or(false);
-    Ok(Ended { output, took: began.elapsed(), stopped })
+    let read = |path: &Path| fs::read(path).map(|said| String::from_utf8_lossy(&said).into_owned());
+    Ok(Ended { status, out: read(&out)?, err: read(&err)?, took: began.elapsed(), stopped })
 }
 
 /// What all programs said, added up.
@@ -151,9 +161,9 @@ impl Total {
             Ok(ended) => ended,
             Err(error) => return self.fail(title, &format!("could not be run: {error}\n")),
         };
-        let (out, err) = (String::from_utf8_lossy(&ended.output.stdout), String::from_utf8_lossy(&ended.output.stderr));
+        let (out, err) = (&ended.out, &ended.err);
         println!("\n     Running {title}, {:.1} s\n{out}{err}", ended.took.as_secs_f64());
-        let (passed, failed) = counts(&out);
+        let (passed, failed) = counts(out);
         self.passed += passed;
         self.failed += failed;
         if let Some(line) = out.lines().chain(err.lines()).find(|line| line.contains(PLANTED)) {
@@ -161,10 +171,10 @@ impl Total {
         }
         if ended.stopped {
             self.fail(title, &format!("did not end in {} minutes, and was stopped\n{out}{err}", LIMIT.as_secs() / 60));
-        } else if !ended.output.status.success() && failed == 0 {
-            self.fail(title, &format!("{}\n{err}", ended.output.status));
+        } else if !ended.status.success() && failed == 0 {
+            self.fail(title, &format!("{}\n{err}", ended.status));
         } else if failed > 0 {
-            let told = out.find("\nfailures:\n").map_or(&*out, |start| &out[start..]);
+            let told = out.find("\nfailures:\n").map_or(&**out, |start| &out[start..]);
             let _ = writeln!(self.failures, "{title}: {told}");
         }
     }

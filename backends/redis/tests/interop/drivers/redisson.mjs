@@ -11,6 +11,14 @@ const redisson = new Redisson({
   lockWatchdogTimeout: 900n,
 });
 
+// It attaches its listener only when the server has confirmed the subscription. A message in between is lost, and who waits
+// then waits for the whole lease of the holder. Here the listener is there first.
+const { commandExecutor } = redisson;
+commandExecutor.subscribeOnce = async (channel, listener) => {
+  commandExecutor.eventEmitter.once(channel, listener);
+  await commandExecutor.subscribeRedis.subscribe(channel);
+};
+
 // As in Java: the number of a thread.
 const THREAD = "33";
 let held;
