@@ -101,7 +101,7 @@ def draw(lines):
         "    .note { fill: #8b95a7 } .prompt { fill: #6fcf97 } .command { fill: #ffffff; font-weight: 600 }",
         "    .code { fill: #f2c14e } .head { fill: #8b95a7; font-size: 13px }",
         "    g.line { animation: appear 0.2s ease-out both }",
-        "    @keyframes appear { from { opacity: 0.45 } to { opacity: 1 } }",
+        "    @keyframes appear { from { opacity: 0.7 } to { opacity: 1 } }",
         "    @media (prefers-reduced-motion: reduce) { g.line { animation: none } }",
         "  </style>",
         f'  <rect x="0.5" y="0.5" width="{WIDTH - 1}" height="{height - 1}" rx="10" fill="#171b24" stroke="#3a4252"/>',

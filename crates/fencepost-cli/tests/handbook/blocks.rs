@@ -9,7 +9,7 @@ pub(crate) const NOT_RUN: &[(&str, &str, &str)] = &[
     ("README.md", "cargo xtask test", "it runs this test"),
     ("README.md", "cargo install --locked --path", "it builds for minutes, into the reader's home"),
     ("README.md", "cargo install fencepost-cli", "registries: nothing is published yet"),
-    ("README.md", "fencepost run nightly", "commands and servers of the reader's own"),
+    ("README.md", "fencepost run nightly", "scripts of the reader's own, such as ./backup.sh"),
     ("docs/bench.md", "fencepost bench", "servers of the reader's own"),
     ("docs/doctor.md", "fencepost doctor", "servers of the reader's own"),
     ("docs/start.md", "cargo install", "it builds for minutes, into the reader's home"),
