@@ -17,12 +17,12 @@ use crate::node::Node;
 use crate::plan::Plan;
 use crate::time::{moment, nanos, token_at};
 
-/// How many requests a wire remembers.
+/// How many moments of sending a wire remembers.
 const SENT_MAX: usize = 256;
 /// How long after it was heard a wire that owes an answer counts as at work.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// When requests were sent, and how certain the wire was then.
+/// The moments at which requests were sent, each once, and how certain the wire was of all requests of that moment.
 type Sent = VecDeque<(Moment, Option<u64>)>;
 
 /// Whether a process is alive: the dead send nothing.
@@ -39,7 +39,6 @@ pub(crate) struct Wire {
     pub(crate) flaw: Option<Flaw>,
     /// The process's own.
     clock: Clock,
-    /// When requests were sent, and how certain the wire was.
     sent: Arc<Mutex<Sent>>,
     /// The newest request of each owner, for the wires that mix them up.
     newest: Arc<Mutex<HashMap<Owner, (u32, Reply)>>>,
@@ -72,12 +71,20 @@ impl Wire {
     }
 
     /// Notes how certain the wire is of what is sent now.
+    ///
+    /// `owed` names a request by its moment only, and several requests may leave in one. If one of them vanishes, the
+    /// next one is sent under another certainty, and nothing is certain of that moment: otherwise the engine would wait
+    /// for an answer to the lost request, and never repeat it.
     fn note(&self, certainty: Option<u64>) {
-        let mut sent = self.sent();
+        let (now, mut sent) = (self.clock.now(), self.sent());
+        if let Some((_, noted)) = sent.back_mut().filter(|(at, _)| *at == now) {
+            *noted = noted.filter(|noted| certainty == Some(*noted));
+            return;
+        }
         if sent.len() == SENT_MAX {
             sent.pop_front();
         }
-        sent.push_back((self.clock.now(), certainty));
+        sent.push_back((now, certainty));
     }
 
     fn is_alive(&self) -> bool {
@@ -259,5 +266,47 @@ impl Drop for Hearing {
             let _newest = self.wire.newest().remove(&self.owner);
             let _ear = self.wire.hub.net().ears[self.wire.node].remove(&self.owner);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fencepost_core::VirtualClock;
+    use fencepost_core::store::LockName;
+
+    use super::*;
+    use crate::net::Net;
+    use crate::plan::Mode;
+
+    struct Nobody;
+
+    impl Mailbox for Nobody {
+        fn post(self: Arc<Self>, _: Post) {}
+    }
+
+    #[test]
+    fn a_request_that_vanished_is_not_owed_though_another_was_sent_in_the_same_moment() {
+        let plan = Plan::new(0, Mode::Calm, None);
+        let hub = Hub::new(Net::new(plan.processes, plan.nodes, plan.weather, plan.seed));
+        let clock = VirtualClock::new();
+        let wire = Wire::new(&hub, (0, 0), 0, &Life::new(AtomicBool::new(true)), &plan, &clock.clock());
+        let send = |lose| {
+            hub.net().weather.lose = lose;
+            let (name, now) = (LockName::new("a").expect("BUG: a valid name"), clock.clock().now());
+            wire.submit(Step::Inspect { name }, now, Reply::new(Arc::new(Nobody), 0, 1));
+            now
+        };
+        let is_owed = |sent| wire.owed(sent) != Owed::Unknown;
+        let arrives = send(0);
+        assert!(is_owed(arrives));
+
+        clock.turn(Duration::from_millis(1));
+        let vanishes = send(1_000);
+        assert_eq!(send(0), vanishes, "the clock stands");
+        assert!(!is_owed(vanishes), "nobody will answer the first of the two");
+        assert!(!is_owed(arrives), "a message vanished after it: perhaps its answer");
+
+        clock.turn(Duration::from_millis(1));
+        assert!(is_owed(send(0)));
     }
 }
