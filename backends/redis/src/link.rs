@@ -37,9 +37,6 @@ const UNREAD_GRACE: Duration = Duration::from_millis(50);
 /// So many bytes are not kept back for the driver's next write: the server may begin with them.
 const FLUSH_AT: usize = 4096;
 
-/// A server that owes an answer and has said nothing for so long counts as silent.
-const LIVE_FOR: Duration = Duration::from_secs(1);
-
 /// How often clocks are compared when a link comes up.
 const CLOCK_SAMPLES: u32 = 5;
 /// An answer's own delay makes a clock in it look wrong by less than this.
@@ -330,11 +327,12 @@ impl Link {
         Owed::Until(silent_at)
     }
 
-    /// Whether an answer can be expected soon: nothing is owed on it, or the server has said something lately.
+    /// Whether the end of the connection waits for it: nothing is owed on it, its next answer can still be expected, or answers
+    /// are here for which the driver had no time yet.
     pub(crate) fn is_live(&self) -> bool {
-        let now = self.clock.now();
         let state = self.state();
-        state.up.as_ref().is_some_and(|up| up.waiting.is_empty() || now.since(up.heard_at) < LIVE_FOR)
+        let Some(up) = &state.up else { return false };
+        up.waiting.is_empty() || self.clock.now() < self.pace.worth_waiting_until() || up.socket.has_unread()
     }
 
     /// Writes commands and puts down who waits for their replies, in one go: nothing comes between them.

@@ -14,7 +14,7 @@ use crate::foreign;
 use crate::store::{Answer, Closing, Trouble};
 
 /// How often nodes that owe an answer are looked at: whether they are still live.
-const LOOK: Duration = Duration::from_millis(20);
+const LOOK: Duration = Duration::from_millis(10);
 
 /// Counts the errands at each node, and wakes those that wait for the end of some.
 #[derive(Default)]
