@@ -266,7 +266,7 @@ impl Course {
             }
         }
         if let Some((next, token)) = carried.filter(|(next, _)| next.is_past() && !next.terms.repeats) {
-            next.undo(token, now.plus(self.quorum.answer_within(next.claim.ttl)));
+            next.undo(token, now);
         }
         // After the release was sent, so that the next claim of this process finds the lock free.
         let next = left_line.then(|| self.own_line().leave(self)).flatten().filter(|_| !self.terms.direct);
@@ -322,7 +322,7 @@ impl Course {
 
     /// Releases it once more, because it ended while somebody else's step with its request was about to be sent: its own
     /// release may have come before what it was to undo.
-    pub(super) fn undo(self: &Arc<Self>, asked: Proposal, deadline: Moment) {
+    pub(super) fn undo(self: &Arc<Self>, asked: Proposal, now: Moment) {
         let raise = match asked {
             Proposal::Exactly(token) => Some(token),
             Proposal::Next => None,
@@ -330,6 +330,7 @@ impl Course {
         for (node, store) in self.quorum.nodes.iter().enumerate() {
             let (claim, pass) = (self.claim.clone(), self.quorum.proposal(raise));
             let step = Step::Release { claim, raise, pass, then: None, only: None };
+            let deadline = self.quorum.send_until(node, now, self.claim.ttl);
             let undoing = Undoing { _course: self.clone(), _errand: self.quorum.errands.errand(node) };
             store.submit(step, deadline, Reply::new(Arc::new(undoing), node, 0));
         }
