@@ -195,7 +195,7 @@ fn a_server_that_is_slow_to_answer_is_waited_for() {
     let addresses = far.iter().map(Proxy::address).chain(servers[2..].iter().map(Server::address));
     let store = format!("redlock://{}", addresses.collect::<Vec<_>>().join(","));
     place.fencepost(["--store", &store, "init"]).end().with_code(0);
-    for _ in 0..rounds(40) {
+    for _ in 0..rounds(10) {
         let holder = place.fencepost([&["--store", &store, "run", "job", "--"], &HOLD[..]].concat());
         let holder = holder.start_until_it_says("held");
         until("every server has granted it", || left_at(&servers).len() == servers.len());
