@@ -462,7 +462,7 @@ impl Driver {
         };
         let link = peer.link.clone();
         waiting.into_iter().for_each(|waiting| link.complete(waiting, Err(trouble.clone())));
-        held_back.into_iter().for_each(|(_, reply, _)| reply.answer(Err(trouble.clone())));
+        held_back.into_replies().for_each(|reply| reply.answer(Err(trouble.clone())));
         match &self.fleet {
             None => self.settled.set(number, false, self.clock.now()),
             Some(_) => self.lost(number),

@@ -8,6 +8,7 @@ use std::time::Duration;
 use fencepost_core::store::{Clock, StoreError, StoreErrorKind, Trouble};
 
 use crate::driver::Started;
+use crate::keys::Layout;
 use crate::link::Link;
 use crate::scripts::HELD;
 use crate::started;
@@ -19,10 +20,12 @@ use crate::wire::Value;
 /// Marks all nodes of a new cluster as trusted, so that they vote at once.
 ///
 /// Only for a cluster on which no lease runs: a node that forgot a lock and is trusted all the same may grant it twice. So
-/// all nodes are looked at first.
+/// all nodes are looked at first. A key that has the name of a lock and no ttl counts as a lock that is held for ever. With an empty
+/// prefix every key of the database has the name of a lock, and only locks of Fencepost's own count: those of other libraries
+/// cannot be told from other data then.
 ///
 /// # Errors
-/// If the URL is not one of Redis, a node does not answer, or the lease of a lock runs on any of them. Then no node is marked.
+/// If the URL is not one of Redis, a node does not answer, or a lock is held on any of them. Then no node is marked.
 pub async fn init(scheme: &str, rest: &str) -> Result<(), StoreError> {
     let wrong = |message: String| StoreError::new(StoreErrorKind::Misconfigured, "init", message);
     let mut config = Config::parse(scheme, rest).map_err(|invalid| wrong(invalid.to_string()))?;
@@ -58,22 +61,35 @@ async fn reach_all(config: &Config, clock: &Clock) -> Result<Started, StoreError
     }
 }
 
-/// Refuses a server on which the lease of any lock runs.
+/// Refuses a server on which any lock is held.
 async fn refuse_leases(link: &Arc<Link>) -> Result<(), Trouble> {
+    let any_name = link.keys.prefix.is_empty();
+    let counts = if any_name && link.keys.layout == Layout::Fencepost { "ours" } else { "all" };
     let (pattern, mut cursor) = (keys_of_locks(link, ""), "0".to_owned());
     loop {
         let scan = ask(link, &["SCAN", &cursor, "MATCH", &pattern, "COUNT", "1000"]);
         let (next, keys) = page(scan.await)?;
         let locks = keys.iter().filter(|key| !key.starts_with(OWN_KEYS));
         // All are sent before the first answer is waited for.
-        let asked: Vec<_> =
-            locks.map(|key| (key, ask(link, &["EVAL", HELD, "2", key, &format!("fp:readers:{{{key}}}")]))).collect();
+        let held = |key: &String| {
+            let (readers, fence) = (format!("fp:readers:{{{key}}}"), format!("fp:fence:{{{key}}}"));
+            ask(link, &["EVAL", HELD, "3", key, &readers, &fence, counts])
+        };
+        let asked: Vec<_> = locks.map(|key| (key, held(key))).collect();
         for (key, answer) in asked {
             let left = match answer.await? {
                 Value::Error(text) => return Err(crate::error::trouble(&text)),
-                value => value.number().and_then(|left| u64::try_from(left).ok()).unwrap_or_default(),
+                value => value.number().unwrap_or_default(),
             };
-            if left > 0 {
+            // Redisson's layout has no prefix by default: there a key without a ttl is somebody's data.
+            if left < 0 && !(any_name && link.keys.layout == Layout::Redisson) {
+                let message = format!(
+                    "the key {key:?} has no ttl and the name of a lock, so it counts as one that is held for ever; init is for a new \
+                     cluster, on which no lock is held: delete the key if it is no lock, or choose another ?prefix="
+                );
+                return Err(Trouble::new(StoreErrorKind::Misconfigured, message));
+            }
+            if let Some(left) = u64::try_from(left).ok().filter(|left| *left > 0) {
                 let name = link.keys.name_of_lock(key).unwrap_or_else(|| key.clone());
                 let left = Duration::from_millis(left.div_ceil(1000) * 1000);
                 let message = format!(

@@ -8,6 +8,7 @@ mod driver;
 mod error;
 mod fleet;
 mod greeting;
+mod held_back;
 mod init;
 mod keys;
 mod link;

@@ -15,6 +15,7 @@ use fencepost_core::store::{Clock, Event, FencingToken, Moment, Owed, Owner, Rep
 use crate::channels::{Channels, Subscription};
 use crate::error;
 use crate::fleet::{Fleet, PROBATION_IS_OVER};
+use crate::held_back::HeldBack;
 use crate::keys::{Keys, Layout};
 use crate::listeners::Listeners;
 use crate::pace::{Pace, Trips};
@@ -36,9 +37,6 @@ const UNREAD_GRACE: Duration = Duration::from_millis(50);
 
 /// So many bytes are not kept back for the driver's next write: the server may begin with them.
 const FLUSH_AT: usize = 4096;
-
-/// A server that owes an answer and has said nothing for so long counts as silent.
-const LIVE_FOR: Duration = Duration::from_secs(1);
 
 /// How often clocks are compared when a link comes up.
 const CLOCK_SAMPLES: u32 = 5;
@@ -134,8 +132,8 @@ pub(crate) struct Up {
     /// When the server last said something, or was first asked after a silence.
     pub(crate) heard_at: Moment,
     trips: Trips,
-    /// Steps that wait for their turn because too much is under way, in order.
-    pub(crate) held_back: VecDeque<(Step, Reply, Again)>,
+    /// Steps that wait for their turn because too much is under way.
+    pub(crate) held_back: HeldBack,
     /// Somebody is writing what was held back: whatever comes meanwhile goes behind it.
     catching_up: bool,
     /// What it listens to beside its inbox.
@@ -225,34 +223,44 @@ impl Link {
         if let Some(trouble) = steps::refused(&self.keys, &step) {
             return reply.answer(Err(trouble));
         }
-        {
+        let not_sent = {
             let mut state = self.state();
-            if let Some(up) = state.up.as_mut().filter(|up| up.is_full() || up.catching_up || !up.held_back.is_empty())
-            {
-                up.held_back.push_back((step, reply, again));
-                return self.pace.owes(up.owed());
+            match state.up.as_mut().filter(|up| up.is_full() || up.catching_up || !up.held_back.is_empty()) {
+                None => {
+                    drop(state);
+                    return self.write_step(step, reply, again);
+                }
+                Some(up) => {
+                    let not_sent = up.held_back.push((step, reply, again));
+                    self.pace.owes(up.owed());
+                    not_sent
+                }
             }
-        }
-        self.write_step(step, reply, again);
+        };
+        not_sent.into_iter().for_each(|(reply, trouble)| reply.answer(Err(trouble)));
     }
 
-    /// Writes steps that were held back, as many as there is room for.
+    /// Writes steps that were held back, as many as there is room for, and not those whose deadline has passed.
     pub(crate) fn catch_up(self: &Arc<Self>) {
         loop {
-            let (step, reply, again) = {
+            let next = {
                 let mut state = self.state();
                 let Some(up) = state.up.as_mut() else { return };
                 if up.is_full() {
                     return;
                 }
-                let Some(next) = up.held_back.pop_front() else {
+                let Some(next) = up.held_back.pop(self.clock.now()) else {
                     up.catching_up = false;
                     return;
                 };
                 up.catching_up = true;
+                self.pace.owes(up.owed());
                 next
             };
-            self.write_step(step, reply, again);
+            match next {
+                Ok((step, reply, again)) => self.write_step(step, reply, again),
+                Err((reply, trouble)) => reply.answer(Err(trouble)),
+            }
         }
     }
 
@@ -330,11 +338,12 @@ impl Link {
         Owed::Until(silent_at)
     }
 
-    /// Whether an answer can be expected soon: nothing is owed on it, or the server has said something lately.
+    /// Whether the end of the connection waits for it: nothing is owed on it, its next answer can still be expected, or answers
+    /// are here for which the driver had no time yet.
     pub(crate) fn is_live(&self) -> bool {
-        let now = self.clock.now();
         let state = self.state();
-        state.up.as_ref().is_some_and(|up| up.waiting.is_empty() || now.since(up.heard_at) < LIVE_FOR)
+        let Some(up) = &state.up else { return false };
+        up.waiting.is_empty() || self.clock.now() < self.pace.worth_waiting_until() || up.socket.has_unread()
     }
 
     /// Writes commands and puts down who waits for their replies, in one go: nothing comes between them.
@@ -514,7 +523,7 @@ impl Up {
             since: now,
             heard_at: now,
             trips: Trips::default(),
-            held_back: VecDeque::new(),
+            held_back: HeldBack::default(),
             catching_up: false,
             channels: Channels::default(),
         }

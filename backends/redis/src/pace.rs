@@ -15,6 +15,12 @@ const PER_REQUEST: Duration = Duration::from_millis(4);
 /// The shortest time for an answer, from the moment at which the request was really written: the thread that wrote it, or the
 /// one that reads, may have had to wait for a processor.
 const LEAST: Duration = Duration::from_millis(20);
+/// How long the end of a connection waits for the next answer of a link, at least: longer than most networks take, and little
+/// enough that nobody notices it when a server has fallen silent. Nothing is lost by it: what was written reaches the server
+/// all the same, and only its answer is not waited for.
+const LEAST_AT_THE_END: Duration = Duration::from_millis(100);
+/// What the threads on both sides may add to a measured round trip.
+const SLACK: Duration = Duration::from_millis(20);
 /// Of a link that is down.
 const DOWN: u64 = u64::MAX;
 
@@ -73,10 +79,27 @@ impl Pace {
         if owed == 0 {
             return Some(sent);
         }
-        let queue = PER_REQUEST.saturating_mul(u32::try_from(owed).unwrap_or(u32::MAX));
-        let trip = Duration::from_nanos(self.trip.load(Ordering::Relaxed));
-        Some(heard.max(sent).plus(queue.max(trip).max(LEAST)).min(heard.plus(LIVE)))
+        Some(heard.max(sent).plus(queue(owed).max(self.trip()).max(LEAST)).min(heard.plus(LIVE)))
     }
+
+    /// Until when the end of a connection waits for the next answer, unless the link is down or owes nothing.
+    ///
+    /// A server that has not answered since it was asked gets the time of one measured round trip, or of the queue. Each answer
+    /// starts that time again. So one that is far away or at work is waited for, and one that fell silent is soon not.
+    pub(crate) fn worth_waiting_until(&self) -> Moment {
+        let heard = Moment::from_nanos(self.heard_at.load(Ordering::Relaxed));
+        let queue = queue(self.owed.load(Ordering::Relaxed));
+        heard.plus(queue.max(self.trip() + SLACK).max(LEAST_AT_THE_END).min(LIVE))
+    }
+
+    fn trip(&self) -> Duration {
+        Duration::from_nanos(self.trip.load(Ordering::Relaxed))
+    }
+}
+
+/// How long a server may take for so many requests.
+fn queue(owed: usize) -> Duration {
+    PER_REQUEST.saturating_mul(u32::try_from(owed).unwrap_or(u32::MAX))
 }
 
 /// Measures round trips of one link, one at a time, as TCP does: smoothed, and how much they vary.
@@ -149,6 +172,23 @@ mod tests {
         pace.owes(5_000);
         assert_eq!(pace.silent_at(at(100)), Some(at(1_350)), "heard within a second");
         assert_eq!(pace.silent_at(at(2_000)), Some(at(1_350)), "silent before this was sent");
+    }
+
+    #[test]
+    fn the_end_of_a_connection_waits_for_one_round_trip_or_for_a_queue_that_gets_shorter() {
+        let pace = Pace::down();
+        pace.is_up(at(0));
+        pace.heard(at(100));
+        pace.owes(1);
+        assert_eq!(pace.worth_waiting_until(), at(200), "on a quick network");
+        pace.took(Duration::from_millis(180));
+        assert_eq!(pace.worth_waiting_until(), at(300), "on a slow one");
+        pace.owes(75);
+        assert_eq!(pace.worth_waiting_until(), at(400), "four milliseconds each");
+        pace.heard(at(350));
+        assert_eq!(pace.worth_waiting_until(), at(650), "it is at work");
+        pace.owes(5_000);
+        assert_eq!(pace.worth_waiting_until(), at(1_350), "never for more than a second without an answer");
     }
 
     #[test]

@@ -36,6 +36,37 @@ mod redlock_of_five_with_two_stopped {
     fencepost_testkit::contract!(crate::common::Place::quorum(5).with_stopped(2));
 }
 
+/// Nobody can lock there, so this is no place for the whole contract.
+mod redlock_of_five_with_three_stopped {
+    use std::time::Duration;
+
+    use fencepost_testkit::contract::edges::{self, Reachable};
+    use fencepost_testkit::process::Other;
+    use fencepost_testkit::proxy::Flow;
+
+    use crate::common::{Place, until_heard};
+
+    #[test]
+    fn in_another_process() {
+        edges::in_another_process(|| Place::quorum(5));
+    }
+
+    /// The links are up when the servers stop. What the other two granted is given back at the end of `main`: requests take so
+    /// long to them that a program which does not wait ends before they arrive.
+    #[test]
+    fn a_try_in_vain_leaves_nothing_behind() {
+        let place = Place::quorum(5).behind_proxies();
+        let mut program = Other::start_in(module_path!(), "tries without a majority", &place.address());
+        program.says("connected");
+        place.servers.iter().for_each(|server| until_heard(server, 1));
+        let place = place.with_stopped(3);
+        place.proxies[3..].iter().for_each(|proxy| proxy.requests(Flow::Late(Duration::from_millis(40))));
+        program.give_leave();
+        assert_eq!(program.ends(), Some(0));
+        assert_eq!(place.left_behind(), Vec::<String>::new());
+    }
+}
+
 macro_rules! editions {
     ($($name:ident: $edition:ident),+) => {$(
         mod $name {

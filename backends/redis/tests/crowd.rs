@@ -1,4 +1,5 @@
-//! Far more requests than servers answer at once: a queue costs time, but no call fails and no request is written twice.
+//! Far more requests than servers answer at once: a queue costs time, but no call fails and no request is written twice. What
+//! waits for its turn in this process is bounded, in order of urgency, and not sent after its deadline.
 
 mod common;
 
@@ -8,10 +9,13 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
-use fencepost_core::store::{Answer, Clock, Event, LockName, Mailbox, Post, Reply, Step, Trouble};
-use fencepost_core::{Blocking, ReleaseOutcome};
+use fencepost_core::store::{
+    Answer, Claim, Clock, Event, FencingToken, LockName, Mailbox, Mode, Owner, Post, Proposal, Reply, Step, Store,
+    Trouble, Turn,
+};
+use fencepost_core::{Blocking, ReleaseOutcome, StoreErrorKind};
 
-use common::{PATIENCE, Place, scripts_run, until};
+use common::{PATIENCE, Place, scripts_run, until, value};
 
 type Task<T> = Pin<Box<dyn Future<Output = T>>>;
 
@@ -114,4 +118,178 @@ fn more_steps_than_may_be_under_way_wait_for_their_turn() {
         assert_eq!(tally.1, None, "after {} answers", tally.0);
         tally.0 == STEPS
     });
+}
+
+/// So many requests and one more are under way on a link before others wait for their turn.
+const UNDER_WAY: u32 = 16_384;
+
+/// Answers, in the order in which they came, by the number of the request.
+#[derive(Default)]
+struct Answers(Mutex<Vec<(u32, Result<Answer, Trouble>)>>);
+
+impl Mailbox for Answers {
+    fn post(self: Arc<Self>, post: Post) {
+        let Event::Answer(answer) = post.event else { return };
+        self.0.lock().expect("not poisoned").push((post.request, answer));
+    }
+}
+
+/// A server that is stopped, and a link on which so much is under way that the next steps wait for their turn.
+struct Full {
+    place: Place,
+    node: Arc<dyn Store>,
+    clock: Clock,
+    answers: Arc<Answers>,
+    last: u32,
+}
+
+impl Full {
+    fn new(before: impl FnOnce(&mut Self)) -> Self {
+        let place = Place::one();
+        let clock = Clock::system().expect("a clock");
+        let nodes = fencepost_redis::nodes("redis", &place.rest(), clock.clone()).block().expect("it is up");
+        let node = nodes.into_iter().next().expect("one server");
+        let mut full = Self { place, node, clock, answers: Arc::default(), last: 0 };
+        before(&mut full);
+        full.place.pause_all();
+        (0..=UNDER_WAY).for_each(|_| {
+            full.inspect();
+        });
+        full
+    }
+
+    fn submit_until(&mut self, step: Step, within: Duration) -> u32 {
+        self.last += 1;
+        let deadline = self.clock.now().plus(within);
+        self.node.submit(step, deadline, Reply::new(self.answers.clone(), 0, self.last));
+        self.last
+    }
+
+    fn submit(&mut self, step: Step) -> u32 {
+        self.submit_until(step, PATIENCE)
+    }
+
+    fn inspect(&mut self) -> u32 {
+        self.submit(Step::Inspect { name: LockName::new("looked-at").expect("a name") })
+    }
+
+    fn answer(&self, request: u32) -> Option<Result<Answer, Trouble>> {
+        let answers = self.answers.0.lock().expect("not poisoned");
+        answers.iter().find(|(number, _)| *number == request).map(|(_, answer)| answer.clone())
+    }
+
+    fn until_answered(&self, request: u32) -> Result<Answer, Trouble> {
+        until("the step is answered", || self.answer(request).is_some());
+        self.answer(request).expect("just seen")
+    }
+
+    /// How many answers came before this one.
+    fn before(&self, request: u32) -> usize {
+        let answers = self.answers.0.lock().expect("not poisoned");
+        answers.iter().position(|(number, _)| *number == request).expect("it is answered")
+    }
+
+    fn acquire(&self, claim: &Arc<Claim>) -> Step {
+        Step::Acquire { claim: claim.clone(), attempt: 1, token: Proposal::Exactly(self.token()), unify: false }
+    }
+
+    /// A little ahead of the server's clock, as it has to be.
+    fn token(&self) -> FencingToken {
+        FencingToken::at(self.clock.wall() + Duration::from_secs(1))
+    }
+}
+
+fn claim(name: &str) -> Arc<Claim> {
+    Arc::new(Claim {
+        name: LockName::new(name).expect("a name"),
+        owner: Owner::random().expect("random bytes"),
+        label: "a test".into(),
+        mode: Mode::Exclusive,
+        ttl: PATIENCE,
+        turn: Turn::AfterOthers,
+        fenced: true,
+        actor: None,
+        delay: Duration::ZERO,
+    })
+}
+
+fn release(claim: &Arc<Claim>, pass: FencingToken) -> Step {
+    Step::Release { claim: claim.clone(), raise: None, pass: Proposal::Exactly(pass), then: None, only: None }
+}
+
+fn assert_not_sent(answer: Option<Result<Answer, Trouble>>) -> String {
+    let Some(Err(trouble)) = answer else { panic!("it was sent: {answer:?}") };
+    assert!(trouble.kind == StoreErrorKind::TooSlow && trouble.message.starts_with("not sent"), "{trouble:?}");
+    trouble.message
+}
+
+#[test]
+fn a_step_that_waits_for_its_turn_beyond_its_deadline_is_not_sent() {
+    let mut full = Full::new(|_| {});
+    let late = claim("late");
+    let step = full.acquire(&late);
+    let late = full.submit_until(step, Duration::from_millis(1));
+    let in_time = full.inspect();
+    let submitted = full.clock.now();
+    until("its deadline has passed", || full.clock.now().since(submitted) > Duration::from_millis(2));
+    full.place.resume_all();
+    full.until_answered(in_time).expect("the one behind it is sent");
+    assert_not_sent(full.answer(late));
+    assert_eq!(
+        value(&full.place.servers[0], "late"),
+        None,
+        "nobody waits for the answer, and the lock would stay taken"
+    );
+}
+
+#[test]
+fn renewals_and_releases_go_before_requests_that_wait_for_their_turn() {
+    let (kept, freed) = (claim("kept"), claim("freed"));
+    let mut tokens = Vec::new();
+    let mut full = Full::new(|link| {
+        for claim in [&kept, &freed] {
+            let step = link.acquire(claim);
+            let request = link.submit(step);
+            let Ok(Answer::Granted { token }) = link.until_answered(request) else { panic!("it is free") };
+            tokens.push(token);
+        }
+    });
+    let others: Vec<u32> = (0..10_000).map(|_| full.inspect()).collect();
+    let renewed = full.submit(Step::Renew { claim: kept.clone(), token: tokens[0], pass: None, repair: false });
+    let pass = full.token();
+    let released = full.submit(release(&freed, pass));
+    full.place.resume_all();
+    assert!(matches!(full.until_answered(released), Ok(Answer::Freed)));
+    assert!(matches!(full.answer(renewed), Some(Ok(Answer::Kept))));
+    full.until_answered(others[9_999]).expect("answered");
+    let (first, last) = (full.before(others[0]), full.before(others[9_999]));
+    assert!(full.before(renewed) < first && full.before(released) < first, "behind {first} others, of {last}");
+}
+
+#[test]
+fn a_release_goes_before_requests_for_locks_but_never_before_its_own() {
+    let mut full = Full::new(|_| {});
+    let given_up = claim("given-up");
+    let (step, pass) = (full.acquire(&given_up), full.token());
+    let acquire = full.submit(step);
+    let released = full.submit(release(&given_up, pass));
+    assert_not_sent(full.answer(acquire));
+    let last = full.inspect();
+    full.place.resume_all();
+    assert!(matches!(full.until_answered(released), Ok(Answer::NotHeld)));
+    full.until_answered(last).expect("answered");
+    assert_eq!(value(&full.place.servers[0], "given-up"), None);
+}
+
+#[test]
+fn what_waits_for_its_turn_has_a_bound_that_its_error_names() {
+    const BOUND: u32 = 131_072;
+    let mut full = Full::new(|_| {});
+    let waits: Vec<u32> = (0..BOUND).map(|_| full.inspect()).collect();
+    let refused = full.inspect();
+    assert!(assert_not_sent(full.answer(refused)).contains("131072"));
+    full.place.resume_all();
+    for request in [waits[0], waits[waits.len() - 1]] {
+        full.until_answered(request).expect("it was within the bound");
+    }
 }

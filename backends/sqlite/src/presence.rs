@@ -47,23 +47,40 @@ impl Presence {
 
     /// Whether no other store has the file open. Only behind the gate, where nobody else takes the lock or asks.
     pub(crate) fn is_alone(&self) -> Result<bool, (PathBuf, io::Error)> {
-        let asked = self.lock.unlock().and_then(|()| {
-            let alone = match self.lock.try_lock() {
-                Ok(()) => true,
-                Err(TryLockError::WouldBlock) => false,
-                Err(TryLockError::Error(error)) => return Err(error),
-            };
-            self.lock.unlock()?;
-            self.lock.try_lock_shared()?;
-            Ok(alone)
+        self.is_alone_by(File::try_lock)
+    }
+
+    /// Asks by this attempt to take the exclusive lock, and takes the shared one again whatever comes of it: this store is asked
+    /// about by others as long as it lives.
+    fn is_alone_by(
+        &self,
+        try_lock: impl FnOnce(&File) -> Result<(), TryLockError>,
+    ) -> Result<bool, (PathBuf, io::Error)> {
+        let asked = self.lock.unlock().and_then(|()| match try_lock(&self.lock) {
+            Ok(()) => Ok(true),
+            Err(TryLockError::WouldBlock) => Ok(false),
+            Err(TryLockError::Error(error)) => Err(error),
         });
-        asked.map_err(|error| (self.at.clone(), error))
+        let shared = self.lock.unlock().and_then(|()| Ok(self.lock.try_lock_shared()?));
+        asked.and_then(|alone| shared.map(|()| alone)).map_err(|error| (self.at.clone(), error))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_store_that_could_not_ask_is_still_seen_by_others() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("locks.db");
+        File::create(&file).expect("made");
+        let first = Presence::of(&file).expect("taken");
+        let fails = |_: &File| Err(TryLockError::Error(io::Error::other("no locks available")));
+        first.is_alone_by(fails).expect_err("the attempt failed");
+        let second = Presence::of(&file).expect("shared");
+        assert!(!second.is_alone().expect("asked"), "the first one's lock is gone");
+    }
 
     #[test]
     fn a_store_is_alone_until_another_one_opens_the_file_and_after_that_one_is_gone() {

@@ -14,6 +14,7 @@ mod queue;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
+use crate::handle::as_engine;
 pub use hush::{hush, prepare_to_hush};
 pub(crate) use lines::level;
 pub use lines::{has_subscriber, is_wanted, to_log};
@@ -38,9 +39,13 @@ pub fn contain<T>(call: impl FnOnce() -> T) -> Option<T> {
 }
 
 /// Wakes tasks. To be called outside every mutex: a waker is the user's code.
+///
+/// A waker may own the last handle of a connection. Its drop does not wait here: the caller may be what the answer comes by.
 pub fn wake(wakers: impl IntoIterator<Item = Waker>) {
-    wakers.into_iter().for_each(|waker| {
-        contain(|| waker.wake());
+    as_engine(|| {
+        wakers.into_iter().for_each(|waker| {
+            contain(|| waker.wake());
+        });
     });
 }
 

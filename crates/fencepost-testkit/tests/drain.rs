@@ -1,9 +1,9 @@
 //! The drop of the last handle of a connection: what it waits for, and what not.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};
 use std::thread;
@@ -20,7 +20,11 @@ struct Node {
     live: Option<bool>,
     keeps: Arc<AtomicBool>,
     kept: Sender<Kept>,
+    /// Called once, when a release arrives that carries another claim.
+    on_relay: Arc<Mutex<Option<Act>>>,
 }
+
+type Act = Box<dyn FnOnce() + Send>;
 
 enum Kept {
     Release(Node, Step, Moment, Reply),
@@ -37,6 +41,10 @@ impl Store for Node {
     }
 
     fn submit(&self, step: Step, deadline: Moment, reply: Reply) {
+        if matches!(step, Step::Release { then: Some(_), .. }) {
+            let act = self.on_relay.lock().expect("not poisoned").take();
+            act.into_iter().for_each(|act| act());
+        }
         if matches!(step, Step::Release { .. }) && self.keeps.load(Ordering::SeqCst) {
             let kept = Kept::Release(self.clone(), step, deadline, reply);
             return self.kept.send(kept).expect("the test looks at it");
@@ -65,6 +73,10 @@ impl Store for Node {
 
 /// Three nodes, of which the last keeps releases back, and is live or not; and what it keeps.
 fn three(live: Option<bool>) -> (Connect, Receiver<Kept>) {
+    three_that_act(live, Arc::default())
+}
+
+fn three_that_act(live: Option<bool>, on_relay: Arc<Mutex<Option<Act>>>) -> (Connect, Receiver<Kept>) {
     let (kept, keeps) = channel();
     let connect = store::connect(move |at| {
         let node = |number| Node {
@@ -72,6 +84,7 @@ fn three(live: Option<bool>) -> (Connect, Receiver<Kept>) {
             live: live.filter(|_| number == 2),
             keeps: Arc::new(AtomicBool::new(number == 2)),
             kept: kept.clone(),
+            on_relay: on_relay.clone(),
         };
         Ok((0..3).map(node).collect::<Vec<_>>())
     });
@@ -251,11 +264,78 @@ fn where_nothing_is_owed_nothing_is_waited_for() {
     assert_eq!(drops(kept, || drop(guard.leak())), (false, true), "a lease that goes on as data is not released");
 }
 
+/// A claim ends while the release of another one carries it along: it is released once more, everywhere, and no claim waits
+/// for the answers. `next` gets the connection, the last of its handles.
+fn releases_once_more(live: Option<bool>, next: impl FnOnce(Locks, Receiver<Kept>)) {
+    let on_relay = Arc::default();
+    let (connect, kept) = three_that_act(live, Arc::clone(&on_relay));
+    let locks = locks(connect);
+    let lock = locks.lock("x").wait_forever();
+    let guard = lock.acquire().block().expect("free");
+    let mut waiting: Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(async move { lock.acquire().await });
+    assert!(waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    *on_relay.lock().expect("not poisoned") = Some(Box::new(move || drop(waiting)));
+    drop(guard);
+    assert!(on_relay.lock().expect("not poisoned").is_none(), "no release carried the other claim along");
+    next(locks, kept);
+}
+
+#[test]
+fn a_silent_node_is_not_waited_for_with_a_release_that_no_claim_waits_for() {
+    releases_once_more(Some(false), |locks, kept| {
+        let began = Instant::now();
+        drop(locks);
+        assert!(began.elapsed() < PATIENCE / 2, "{:?}", began.elapsed());
+        let releases = kept.try_iter().filter(|kept| matches!(kept, Kept::Release(..))).count();
+        assert_eq!(releases, 3, "of the holder, of the other claim, and once more of that");
+    });
+}
+
+#[test]
+fn a_live_node_is_waited_for_with_a_release_that_no_claim_waits_for() {
+    releases_once_more(None, |locks, kept| {
+        assert_eq!(drops(kept, || drop(locks)), BOTH);
+    });
+}
+
 /// A task of which only its waker is left: it is dropped when it is woken.
 struct Task(Mutex<Pin<Box<dyn Future<Output = ()> + Send>>>);
 
 impl Wake for Task {
     fn wake(self: Arc<Self>) {}
+}
+
+/// A waker that owns a handle, and is dropped when it is called.
+struct Owns(#[allow(dead_code, reason = "held for its Drop")] Locks);
+
+impl Wake for Owns {
+    fn wake(self: Arc<Self>) {}
+}
+
+/// The store would wait for an answer that it brings itself.
+#[test]
+fn a_waker_that_owns_the_last_handle_does_not_wait_where_a_store_drops_a_reply() {
+    releases_once_more(None, |locks, kept| {
+        let mut releases: Vec<_> = (0..3).map(|_| kept.recv().expect("the releases are there")).collect();
+        // Those that claims wait for are answered: the shutdown waits for the other one.
+        let last = releases.pop().expect("the third");
+        for kept in releases {
+            let Kept::Release(node, step, deadline, reply) = kept else { panic!("a release") };
+            node.inner.submit(step, deadline, reply);
+        }
+        let other = locks.lock("y").acquire().block().expect("free");
+        let waker = Waker::from(Arc::new(Owns(locks.clone())));
+        let polled = pin!(locks.shutdown(Duration::ZERO)).poll(&mut Context::from_waker(&waker));
+        assert!(polled.is_pending());
+        // Each release that gets further calls the wakers of the connection, but not those that wait for the third one.
+        drop(other);
+        drop((locks, waker));
+        let began = Instant::now();
+        drop(last);
+        assert!(began.elapsed() < PATIENCE / 2, "it waited for {:?}", began.elapsed());
+        assert!(matches!(kept.recv(), Ok(Kept::Release(..))), "of the other lock");
+        assert!(matches!(kept.try_recv(), Err(TryRecvError::Empty)), "the stores were closed");
+    });
 }
 
 /// The clock would wait for an answer while all other locks wait for the clock.

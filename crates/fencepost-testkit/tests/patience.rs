@@ -38,6 +38,8 @@ struct State {
     up_since: Moment,
     heard_at: Moment,
     written: Vec<Step>,
+    /// How long each step may wait to be sent.
+    may_wait: Vec<Duration>,
 }
 
 #[derive(Clone)]
@@ -120,6 +122,7 @@ impl Store for Node {
                 state.heard_at = self.0.clock.now();
             }
             state.written.push(step.clone());
+            state.may_wait.push(deadline.since(self.0.clock.now()));
             state.queue.push_back((step, deadline, reply));
         }
         self.0.go_on();
@@ -163,6 +166,7 @@ impl World {
                 up_since: now,
                 heard_at: now,
                 written,
+                may_wait: Vec::new(),
             };
             let inner = Memory::node(clock.clock(), &format!("node-{number}"));
             Node(Arc::new(Queued { inner, clock: clock.clock(), state: Mutex::new(state) }))
@@ -338,6 +342,25 @@ fn what_the_user_says_of_answers_is_a_hard_limit() {
 }
 
 /// Patience has an end: a grant that comes after half of its ttl is not waited for, and what comes later is given back.
+/// A link on which too much is under way keeps a step until there is room, and not beyond its deadline.
+#[test]
+fn a_step_may_wait_to_be_sent_for_as_long_as_its_answer_is_waited_for() {
+    let may_wait = |knows: bool, limit: Option<Duration>| {
+        let world = World::new(3);
+        world.nodes.iter().for_each(|node| node.0.state().knows = knows);
+        let connect = limit.into_iter().fold(world.connect(), Connect::answer_within);
+        let locks = connect.block().expect("stores that are there already");
+        let (_, guard) = world.time(locks.lock("x").acquire());
+        let (_, outcome) = world.time(guard.expect("free").release());
+        assert_eq!(outcome.expect("answered"), ReleaseOutcome::Freed);
+        let state = world.nodes[0].0.state();
+        (state.may_wait[0], *state.may_wait.last().expect("the release"))
+    };
+    assert_eq!(may_wait(true, None), (TTL / 2, TTL / 2), "at work on its queue");
+    assert_eq!(may_wait(false, None), (ms(50), ms(50)), "nothing is known of the answer");
+    assert_eq!(may_wait(true, Some(ms(80))), (ms(80), ms(80)), "as the user said");
+}
+
 #[test]
 fn a_grant_that_comes_too_late_does_not_count_and_is_given_back() {
     let world = World::new(3);

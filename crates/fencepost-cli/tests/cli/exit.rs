@@ -5,13 +5,22 @@
 use std::time::{Duration, Instant};
 
 use fencepost_testkit::etcd::Etcd;
+use fencepost_testkit::proxy::{Flow, Proxy};
 use fencepost_testkit::redis::Redis;
 use fencepost_testkit::server::Server;
+use fencepost_testkit::wait::until;
 use nix::sys::signal::Signal;
 
 use crate::support::{HOLD, Place};
 
 const NONE: [&str; 0] = [];
+
+/// A server that falls silent may delay the end of the command by this much.
+const SILENCE_COSTS: Duration = Duration::from_millis(150);
+/// To a server that is far away and back.
+const TRIP: Duration = Duration::from_millis(100);
+/// The shortest of several rounds counts: a busy machine delays some of them.
+const ROUNDS: usize = 5;
 
 fn rounds(long: usize) -> usize {
     if std::env::var_os("FENCEPOST_LONG").is_some() { long } else { 3 }
@@ -105,6 +114,97 @@ fn a_waiter_that_is_told_to_end_is_out_of_every_queue() {
     servers.iter_mut().take(2).for_each(Server::kill);
     let took = interruptions(&place, &store, || left_at(&servers[2..]));
     println!("redlock, two of five killed, middle and longest: {:?}", spread(took));
+}
+
+/// A server that is stopped once the links are up costs little: its answer is not waited for. `end` stops the first list of
+/// servers, looks at the second, and tells how long the command took to end.
+fn assert_silence_costs_little(
+    what: &str,
+    servers: &[Server<Redis>],
+    end: impl Fn(&[Server<Redis>], &[Server<Redis>]) -> Duration,
+) {
+    let shortest = |stopped| {
+        let (silent, live) = servers.split_at(stopped);
+        (0..ROUNDS).map(|_| end(silent, live)).min().expect("some rounds")
+    };
+    let [up, one, three] = [0, 1, 3].map(shortest);
+    println!("{what}, shortest of {ROUNDS}: all five up {up:?}, one stopped {one:?}, three stopped {three:?}");
+    for (stopped, took) in [("one", one), ("three", three)] {
+        assert!(took <= up + SILENCE_COSTS, "{what}: {took:?} with {stopped} of five stopped, {up:?} with all up");
+    }
+}
+
+#[test]
+fn a_server_that_falls_silent_while_the_command_runs_delays_the_end_by_150_ms_at_most() {
+    let place = Place::new();
+    let servers = five(&place);
+    let store = url(&servers);
+    assert_silence_costs_little("run", &servers, |silent, live| {
+        let holder = place.fencepost([&["--store", &store, "run", "job", "--"], &HOLD[..]].concat());
+        let holder = holder.start_until_it_says("held");
+        until("every server has granted it", || left_at(&servers).len() == servers.len());
+        silent.iter().for_each(Server::pause);
+        let began = Instant::now();
+        holder.let_go().with_code(0);
+        let took = began.elapsed();
+        assert_eq!(left_at(live), NONE);
+        // What was sent to them before the end is there when they go on.
+        silent.iter().for_each(Server::resume);
+        until("all servers have freed it", || left_at(&servers).is_empty());
+        took
+    });
+}
+
+#[test]
+fn a_server_that_falls_silent_while_the_command_waits_delays_the_end_by_150_ms_at_most() {
+    let place = Place::new();
+    let servers = five(&place);
+    let store = url(&servers);
+    assert_silence_costs_little("a waiter, by SIGTERM", &servers, |silent, live| {
+        let holder = place.fencepost([&["--store", &store, "run", "job", "--"], &HOLD[..]].concat());
+        let holder = holder.start_until_it_says("held");
+        until("every server has granted it", || left_at(&servers).len() == servers.len());
+        let held = left_at(live);
+        let mut waiter = place.fencepost(["--store", &store, "run", "-v", "job", "--", "true"]).start();
+        waiter.until_it_notes("waiting for job");
+        let waits = |server: &Server<Redis>| server.keys().iter().any(|key| key.starts_with("fp:line:"));
+        until("it waits at every server", || servers.iter().all(waits));
+        silent.iter().for_each(Server::pause);
+        let began = Instant::now();
+        waiter.signal(Signal::SIGTERM);
+        waiter.end().with_code(128 + Signal::SIGTERM as i32);
+        let took = began.elapsed();
+        assert_eq!(left_at(live), held, "the waiter left something");
+        silent.iter().for_each(Server::resume);
+        holder.let_go().with_code(0);
+        until("all servers have freed it", || left_at(&servers).is_empty());
+        took
+    });
+}
+
+/// Two of five servers are far away. A majority has confirmed the release long before they answer.
+#[test]
+fn a_server_that_is_slow_to_answer_is_waited_for() {
+    let place = Place::new();
+    let servers: Vec<_> = (0..5).map(|_| Redis::new().start()).collect();
+    let far: Vec<Proxy> = servers[..2].iter().map(|server| Proxy::before(server.address())).collect();
+    for proxy in &far {
+        proxy.requests(Flow::Late(TRIP / 2));
+        proxy.replies(Flow::Late(TRIP / 2));
+    }
+    let addresses = far.iter().map(Proxy::address).chain(servers[2..].iter().map(Server::address));
+    let store = format!("redlock://{}", addresses.collect::<Vec<_>>().join(","));
+    place.fencepost(["--store", &store, "init"]).end().with_code(0);
+    for _ in 0..rounds(10) {
+        let holder = place.fencepost([&["--store", &store, "run", "job", "--"], &HOLD[..]].concat());
+        let holder = holder.start_until_it_says("held");
+        until("every server has granted it", || left_at(&servers).len() == servers.len());
+        let began = Instant::now();
+        holder.let_go().with_code(0);
+        let took = began.elapsed();
+        assert_eq!(left_at(&servers), NONE);
+        assert!(took >= TRIP, "{took:?}");
+    }
 }
 
 /// The leases that are not among these.

@@ -11,6 +11,7 @@ use fencepost_testkit::wait::until;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
+use super::queries::three_that_vote;
 use super::support::{Done, Invocation, PROGRAM, Place, Running};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -250,6 +251,20 @@ fn an_audit_log_is_checked_and_a_forged_one_is_found() {
     let found = place.fencepost(["audit", "check", "forged.jsonl"]).end().with_code(1);
     assert!(found.stdout.contains("line 2"), "{found:?}");
     place.fencepost(["audit", "check", "missing.jsonl"]).end().with_code(2).saying("missing.jsonl");
+}
+
+#[test]
+fn a_release_by_force_through_the_service_names_the_nodes_that_did_not_confirm_it() {
+    let place = Place::new();
+    let (servers, store) = three_that_vote(&place);
+    let served = serve(place.fencepost(["--store", &store, "serve", "--listen", "127.0.0.1:0"]));
+    let force = || body(&served.ask("POST", "/v1/locks/a/force-release", "", r#"{"reason":"a test"}"#));
+    assert_eq!(force()["unreached"], Value::Null, "all have confirmed it");
+    servers[2].pause();
+    let data = force();
+    assert_eq!(data["unreached"].as_array().map(Vec::len), Some(1), "{data}");
+    assert_eq!(data["unreached"][0]["node"], servers[2].address(), "{data}");
+    served.end();
 }
 
 #[test]

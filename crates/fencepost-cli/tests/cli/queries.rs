@@ -1,7 +1,9 @@
 //! `ls`, `show`, `release`, `check`.
 
+use fencepost_testkit::redis::Redis;
+use fencepost_testkit::server::Server;
 use nix::sys::signal::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::{HOLD, Place};
 
@@ -120,6 +122,35 @@ fn release_asks_for_force() {
     let again = place.fencepost(["release", "a", "--force"]).end().with_code(0);
     assert_eq!(again.stdout, "a was free\n");
     drop(holder);
+}
+
+/// Three servers, ready for locks, and their URL.
+pub(crate) fn three_that_vote(place: &Place) -> (Vec<Server<Redis>>, String) {
+    let servers: Vec<_> = (0..3).map(|_| Redis::new().start()).collect();
+    let addresses: Vec<String> = servers.iter().map(Server::address).collect();
+    let store = format!("redlock://{}", addresses.join(","));
+    place.fencepost(["--store", &store, "init"]).end().with_code(0);
+    (servers, store)
+}
+
+/// What is held at a node that did not hear of it goes on, so whoever released it has to know which one that is.
+#[test]
+fn a_release_by_force_names_the_nodes_that_did_not_confirm_it() {
+    let place = Place::new();
+    let (servers, store) = three_that_vote(&place);
+    let silent = servers[2].address();
+    let fencepost = |arguments: &[&str]| place.fencepost([&["--store", &store], arguments].concat());
+    let all = fencepost(&["release", "a", "--force"]).end().with_code(0);
+    assert_eq!(all.stdout, "a was free\n");
+    servers[2].pause();
+    let one_silent = fencepost(&["release", "a", "--force"]).end().with_code(0);
+    let words = format!("a was free; not confirmed by {silent} (");
+    assert!(one_silent.stdout.starts_with(&words), "{one_silent:?}");
+    assert!(one_silent.stdout.ends_with("): what is held there ends with its lease\n"), "{one_silent:?}");
+    let data = fencepost(&["release", "a", "--force", "--json"]).end().with_code(0);
+    let data: Value = serde_json::from_str(&data.stdout).expect("JSON");
+    assert_eq!(data["unreached"].as_array().map(Vec::len), Some(1), "{data}");
+    assert_eq!(data["unreached"][0]["node"], silent, "{data}");
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! `run`: lock, run, release.
 
 use std::collections::HashMap;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -23,6 +25,24 @@ fn a_command_that_cannot_run_is_127_or_126_and_frees_the_lock() {
     place.run(&["a"], &["no-such-program"]).end().with_code(127).saying("no such program");
     place.run(&["a"], &["/"]).end().with_code(126).saying("not executable");
     assert!(place.is_free("a"));
+}
+
+/// Also for root, whom the modes of files would not keep out.
+#[test]
+fn a_file_that_this_user_may_not_open_is_77() {
+    let place = Place::new();
+    place.run(&["a"], &["true"]).end().with_code(0);
+    fs::set_permissions(place.path("locks.db"), Permissions::from_mode(0o000)).expect("our own file");
+    let store = format!("sqlite:{}", place.path("locks.db").display());
+    let run = [PROGRAM, "--store", &store, "run", "a", "--", "true"];
+    let run = match fs::metadata("/proc/self").expect("read").uid() {
+        0 => {
+            let bound = place.program("setpriv").arguments(["--bounding-set=-dac_override,-dac_read_search"]);
+            bound.arguments(run)
+        }
+        _ => place.program(run[0]).arguments(&run[1..]),
+    };
+    run.end().with_code(77).saying("right to");
 }
 
 #[test]

@@ -19,7 +19,6 @@ use crate::clock::{Alarm, AlarmId, Moment};
 use crate::error::Vote;
 use crate::event::EventKind;
 use crate::foreign;
-use crate::handle::as_engine;
 use crate::store::{Claim, Event, Listening, Mailbox, Place, Post, Proposal, Reply, Step, Then, Turn};
 use crate::token::FencingToken;
 use life::{Life, Phase};
@@ -267,7 +266,7 @@ impl Course {
             }
         }
         if let Some((next, token)) = carried.filter(|(next, _)| next.is_past() && !next.terms.repeats) {
-            next.undo(token, now.plus(self.quorum.answer_within(next.claim.ttl)));
+            next.undo(token, now);
         }
         // After the release was sent, so that the next claim of this process finds the lock free.
         let next = left_line.then(|| self.own_line().leave(self)).flatten().filter(|_| !self.terms.direct);
@@ -277,8 +276,7 @@ impl Course {
         if parted {
             self.quorum.tell_of_parting();
         }
-        // A waker may own the last handle, whose drop must not wait here: this claim goes on only when it returns.
-        as_engine(|| foreign::wake(wakers));
+        foreign::wake(wakers);
         self.quorum.herald.deliver();
         next
     }
@@ -324,8 +322,7 @@ impl Course {
 
     /// Releases it once more, because it ended while somebody else's step with its request was about to be sent: its own
     /// release may have come before what it was to undo.
-    pub(super) fn undo(self: &Arc<Self>, asked: Proposal, deadline: Moment) {
-        let undoing = Arc::new(Undoing { _course: self.clone(), _errand: self.quorum.errands.errand() });
+    pub(super) fn undo(self: &Arc<Self>, asked: Proposal, now: Moment) {
         let raise = match asked {
             Proposal::Exactly(token) => Some(token),
             Proposal::Next => None,
@@ -333,7 +330,9 @@ impl Course {
         for (node, store) in self.quorum.nodes.iter().enumerate() {
             let (claim, pass) = (self.claim.clone(), self.quorum.proposal(raise));
             let step = Step::Release { claim, raise, pass, then: None, only: None };
-            store.submit(step, deadline, Reply::new(undoing.clone(), node, 0));
+            let deadline = self.quorum.send_until(node, now, self.claim.ttl);
+            let undoing = Undoing { _course: self.clone(), _errand: self.quorum.errands.errand(node) };
+            store.submit(step, deadline, Reply::new(Arc::new(undoing), node, 0));
         }
     }
 
@@ -432,7 +431,7 @@ impl Drop for Shift<'_> {
     }
 }
 
-/// A release that nobody looks at again: it is over when the last node has answered.
+/// A release that nobody looks at again: it is over at a node when that one has answered.
 struct Undoing {
     /// The connection lives until then.
     _course: Arc<Course>,

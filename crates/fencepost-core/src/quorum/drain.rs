@@ -1,9 +1,10 @@
 //! The end of a connection: waiting until live nodes have answered what they are owed, and stores have ended what they keep.
 
+use std::collections::HashMap;
 use std::future::poll_fn;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use super::{Course, Quorum};
@@ -13,44 +14,53 @@ use crate::foreign;
 use crate::store::{Answer, Closing, Trouble};
 
 /// How often nodes that owe an answer are looked at: whether they are still live.
-const LOOK: Duration = Duration::from_millis(20);
+const LOOK: Duration = Duration::from_millis(10);
 
-/// Counts errands, and wakes those that wait for the end of the last one.
+/// Counts the errands at each node, and wakes those that wait for the end of some.
 #[derive(Default)]
 pub(crate) struct Tally(Arc<Mutex<Counted>>);
 
 #[derive(Default)]
 struct Counted {
-    open: usize,
+    /// Of each node that has one: how many.
+    open: HashMap<usize, usize>,
     wakers: Vec<Waker>,
 }
 
 /// One errand of a [`Tally`]: it ends when it is dropped.
-pub(crate) struct Errand(Arc<Mutex<Counted>>);
+pub(crate) struct Errand {
+    tally: Arc<Mutex<Counted>>,
+    node: usize,
+}
 
 impl Tally {
-    pub(crate) fn errand(&self) -> Errand {
-        counted(&self.0).open += 1;
-        Errand(self.0.clone())
+    pub(crate) fn errand(&self, node: usize) -> Errand {
+        *counted(&self.0).open.entry(node).or_default() += 1;
+        Errand { tally: self.0.clone(), node }
     }
 
-    fn poll_done(&self, context: &Context<'_>) -> Poll<()> {
-        let waker = context.waker().clone();
+    /// The nodes at which errands are open. The waker is called when that changes.
+    fn open_at(&self, waker: &Waker) -> Vec<usize> {
+        let waker = waker.clone();
         let mut counted = counted(&self.0);
-        if counted.open == 0 {
-            return Poll::Ready(());
-        }
         counted.wakers.push(waker);
-        Poll::Pending
+        counted.open.keys().copied().collect()
     }
 }
 
 impl Drop for Errand {
     fn drop(&mut self) {
         let wakers = {
-            let mut counted = counted(&self.0);
-            counted.open -= 1;
-            if counted.open == 0 { std::mem::take(&mut counted.wakers) } else { Vec::new() }
+            let mut counted = counted(&self.tally);
+            let left = counted.open.get_mut(&self.node).map_or(0, |open| {
+                *open -= 1;
+                *open
+            });
+            if left > 0 {
+                return;
+            }
+            counted.open.remove(&self.node);
+            std::mem::take(&mut counted.wakers)
         };
         foreign::wake(wakers);
     }
@@ -78,25 +88,33 @@ impl Quorum {
 
     /// No live node owes an answer to a release, and no store keeps anything for claims to come.
     pub(crate) async fn settled(&self) {
+        self.until(|waker| !self.owes(waker)).await;
+        self.until(|waker| self.is_done(&self.errands, waker)).await;
+        let closing = Tally::default();
+        for (number, node) in self.nodes.iter().enumerate() {
+            node.close(Closing::new(closing.errand(number)));
+        }
+        self.until(|waker| self.is_done(&closing, waker)).await;
+    }
+
+    /// Waits until it is so. It is looked at every now and then, too: a node falls silent without a word.
+    async fn until(&self, is_so: impl Fn(&Waker) -> bool) {
         let mut look: Option<Bell> = None;
         poll_fn(|context| {
-            if !self.owes(context.waker()) {
+            if is_so(context.waker()) {
                 return Poll::Ready(());
             }
-            // A node falls silent without a word.
             while look.as_ref().is_none_or(|look| look.has_rung(context)) {
                 look = Some(Bell::at(&self.clock, self.clock.now().plus(LOOK)));
             }
             Poll::Pending
         })
         .await;
-        poll_fn(|context| self.errands.poll_done(context)).await;
-        let (closing, not_waited_for) = (Tally::default(), Tally::default());
-        for (number, node) in self.nodes.iter().enumerate() {
-            let tally = if self.is_live(number) == Some(false) { &not_waited_for } else { &closing };
-            node.close(Closing::new(tally.errand()));
-        }
-        poll_fn(|context| closing.poll_done(context)).await;
+    }
+
+    /// Whether no live node has an errand any more.
+    fn is_done(&self, errands: &Tally, waker: &Waker) -> bool {
+        errands.open_at(waker).into_iter().all(|node| self.is_live(node) == Some(false))
     }
 
     /// Remembers whether the newest answer of a node was that it cannot be reached.

@@ -173,6 +173,16 @@ impl Quorum {
         }
     }
 
+    /// Until when a step that is submitted now may be sent: from then on nobody waits for its answer. A link that is at work on
+    /// its queue may keep it for as long as the engine is patient.
+    fn send_until(&self, node: usize, now: Moment, ttl: Duration) -> Moment {
+        let usual = now.plus(self.answer_within(ttl));
+        match self.at_work_until(node, now, ttl) {
+            Some(_) => usual.max(now.plus(ttl / 2)),
+            None => usual,
+        }
+    }
+
     /// How long a waiter's place is kept.
     pub(crate) fn waiter_lease(&self, ttl: Duration) -> Duration {
         ttl.min(WAITER_LEASE_MAX)
@@ -409,7 +419,7 @@ impl Scene<'_> {
     }
 
     fn send(&mut self, node: usize, request: u32, step: Step) {
-        let deadline = self.now.plus(self.quorum.answer_within(self.claim.ttl));
+        let deadline = self.quorum.send_until(node, self.now, self.claim.ttl);
         self.effects.push(Effect::Send { node, request, step, deadline });
     }
 

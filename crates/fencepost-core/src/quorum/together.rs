@@ -36,14 +36,14 @@ fn begin_together(courses: &[Arc<Course>]) {
     let (claims, parts): (Vec<Arc<Course>>, Vec<Part>) = begun.unzip();
     let Some(ttl) = claims.first().map(|course| course.claim.ttl) else { return };
     let parts: Arc<[Part]> = parts.into();
-    let deadline = now.plus(quorum.answer_within(ttl));
     let batch = Arc::new(Batch { claims, parts: parts.clone() });
     for (node, store) in quorum.nodes.iter().enumerate() {
+        let deadline = quorum.send_until(node, now, ttl);
         store.submit(Step::AcquireAll { parts: parts.clone() }, deadline, Reply::new(batch.clone(), node, 0));
     }
     // Ended in between, by a shutdown.
     for (course, part) in batch.claims.iter().zip(&*parts).filter(|(course, _)| course.is_past()) {
-        course.undo(part.token, deadline);
+        course.undo(part.token, now);
     }
     foreign::wake(wakers);
     quorum.herald.deliver();

@@ -75,6 +75,15 @@ const SCENARIOS: &[Scenario] = &[
         let lock = open(connect).lock(NAME);
         assert!(lock.try_acquire().block().expect("an answer").is_none());
     }),
+    ("tries without a majority", |connect| {
+        let locks = open(connect.answer_within(Duration::from_millis(50)));
+        say("connected");
+        await_leave();
+        match locks.lock(NAME).try_acquire().block() {
+            Err(AcquireError::Store(_)) => {}
+            other => panic!("no majority is there: {other:?}"),
+        }
+    }),
     ("gives up waiting when told", |connect| wait_until(connect, || async { await_leave() })),
     ("gives up waiting by SIGTERM", |connect| {
         wait_until(connect, || {
