@@ -7,8 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use fencepost_core::store::{
-    self, Abilities, Claim, Clock, Closing, FencingToken, Listening, Moment, Owner, Reply, Step, Store, StoreError,
-    StoreErrorKind,
+    self, Abilities, Claim, Clock, Closing, FencingToken, Listening, Minting, Moment, Owner, Reply, Step, Store,
+    StoreError, StoreErrorKind,
 };
 use fencepost_core::{Connect, foreign};
 use tokio::runtime::{Builder, Handle};
@@ -114,7 +114,7 @@ fn run(
 impl Store for Etcd {
     fn abilities(&self) -> Abilities {
         Abilities {
-            mints: true,
+            minting: Minting::InOrder,
             queues: true,
             tells: false,
             relays: false,

@@ -5,8 +5,8 @@ mod common;
 use common::Place;
 use fencepost_core::Blocking;
 use fencepost_core::store::Clock;
+use fencepost_testkit::minted_table::{Range, answers_as_the_table_does};
 use fencepost_testkit::sql::SqlPlace;
-use fencepost_testkit::sql_table::answers_as_the_table_does;
 
 #[test]
 fn the_statements_answer_as_the_table_does() {
@@ -17,5 +17,5 @@ fn the_statements_answer_as_the_table_does() {
     let stores: Vec<_> = (0..3)
         .map(|_| fencepost_mysql::store(scheme, rest, clock.clone()).block().expect("the server is up"))
         .collect();
-    answers_as_the_table_does(&stores, &clock, 60, 40);
+    answers_as_the_table_does(&stores, &clock, Range::Whole, (60, 40));
 }

@@ -19,6 +19,6 @@ if v then
   call('DEL', KEYS[1], readers_key)
   v, readers = false, {}
 end
-raise(tonumber(ARGV[1]))
+raise_above_evicted(ARGV[1])
 hand_over(ARGV[2])
 return thrown_out

@@ -16,10 +16,11 @@ if exact then
   drop(own)
   own = nil
 end
-raise(tonumber(ARGV[2]))
--- Only with a token that fits: a late give-back must not bring a claim back into the line that has left it.
-if ARGV[6] == 'L' and not own and fits(tonumber(ARGV[4])) then
+if not mints then raise(tonumber(ARGV[2])) end
+-- Only with a number that fits: a late give-back must not bring a claim back into the line that has left it.
+if ARGV[6] == 'L' and not own and token_for(ARGV[4]) then
   join(ARGV[1], ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[11], ARGV[5], ARGV[3])
+  spend(ARGV[4])
 end
 hand_over(ARGV[4])
 return exact and 1 or 0

@@ -3,7 +3,7 @@
 -- Values: exclusive `owner|token|tail`, or `owner!token|tail` once somebody waits; `~` while readers hold, who are
 -- `owner|token|tail` in a sorted set by expiry; a waiter is `inbox|attempt|kept_for|mode|tail`, where a grant that is
 -- handed to it is kept for so long. The tail is `attempt|since|label`, or `attempt@actor|since|label` if it acts on
--- somebody's behalf; nothing here looks into it. The fence is the last token, with a `+` behind it once somebody waits.
+-- somebody's behalf; nothing here looks into it. The fence has a `+` in it once somebody waits.
 -- So the fast paths see from what they read anyway that there may be a line; a mark too many costs them a detour, and a
 -- mark is never taken away before the line was found empty.
 local call = redis.call
@@ -12,24 +12,7 @@ local line, readers_key = 'fp:line:' .. tag, 'fp:readers:' .. tag
 local now_ms = 8796093022208 - left
 local now = now_ms * 1024
 local v = call('GET', KEYS[1])
-local fence = call('GET', KEYS[2]) or '0'
-local crowded = string.sub(fence, -1) == '+'
-local last = tonumber(crowded and string.sub(fence, 1, -2) or fence)
-
-local function digits(number) return string.format('%.0f', number) end
-
--- A proposal may lie this far ahead of the node's clock, or a few steps beyond the last token.
-local function below_ceiling(token) return token <= now + 10240000 or token <= last + 16 end
-local function fits(token) return token > last and token >= now and below_ceiling(token) end
-
-local function set_last(token)
-  last = token
-  call('SET', KEYS[2], digits(token) .. (crowded and '+' or ''), 'PX', '86400000')
-end
-
-local function raise(token)
-  if token and token > last and below_ceiling(token) then set_last(token) end
-end
+--[[NUMBERS]]
 
 local readers = {}
 if v == '~' then
@@ -158,7 +141,7 @@ local function join(owner, ticket, lease, kept_for, inbox, attempt, mode, tail)
   return true
 end
 
--- Gives the free lock to the lowest live ticket under the proposed token, and tells it. Nobody listens at its inbox:
+-- Gives the free lock to the lowest live ticket under the passed token, and tells it. Nobody listens at its inbox:
 -- that process is gone, the next ticket's turn.
 local function hand_over(pass)
   while true do
@@ -166,51 +149,54 @@ local function hand_over(pass)
     if not owner then return end
     local inbox, attempt, kept_for, mode, tail = string.match(waiter, '^([^|]*)|(%d+)|(%d+)|([xs])|(.*)$')
     if not admits(mode) then return end
-    local good = fits(tonumber(pass))
-    local word = good and ('G ' .. owner .. ' ' .. pass .. ' ' .. attempt) or ('W ' .. owner)
+    local token = token_to_pass(pass)
+    local word = token and ('G ' .. owner .. ' ' .. token .. ' ' .. attempt) or ('W ' .. owner)
     if call('PUBLISH', inbox, word) == 0 then
       leave_line(owner)
-    elseif good then
+    elseif token then
       leave_line(owner)
       -- It holds since now; its tail says since when it waits.
       local at, label = string.match(tail, '^([^|]*|)%d+(|.*)$')
       if at then tail = at .. digits(now_ms) .. label end
-      grant(owner, pass, mode, tonumber(kept_for), tail)
+      grant(owner, token, mode, tonumber(kept_for), tail)
     else
       return
     end
   end
 end
 
--- Takes the lock, or joins the line, or hands over to whoever comes first. `value` is what the lock would be set to, and
--- `rest` is `mode|turn|unify|ticket|lease|kept_for|inbox|attempt`. The replies are those of acquire.lua.
-local function acquire(value, token, ttl, rest)
-  local owner, tail = owner_of(value), string.sub(value, 43 + #token)
+-- Takes the lock, or joins the line, or hands over to whoever comes first. `value` is what the lock would be set to under
+-- `number`, and `rest` is `mode|turn|unify|ticket|lease|kept_for|inbox|attempt`. The replies are those of acquire.lua.
+local function acquire(value, number, ttl, rest)
+  local owner, tail = owner_of(value), string.sub(value, 43 + #number)
   local mode, turn, unify, ticket, lease, kept_for, inbox, attempt =
     string.match(rest, '^(.)|(.)|(.)|(%d+)|(%d+)|(%d+)|([^|]*)|(%d+)$')
   ttl = tonumber(ttl)
-  local stale = {2, digits(last), digits(now)}
   local own = mine(owner)
   if own then
     local stored = token_of(own)
-    if unify == '1' and stored ~= token then
-      if not fits(tonumber(token)) then return stale end
+    if unify == '1' and not mints and stored ~= number then
+      local token = token_for(number)
+      if not token then return stale() end
       -- As what it is by now: a writer that became a reader does not write again because this was late.
       grant(owner, token, v == '~' and 's' or 'x', ttl, tail)
       return 1
     end
     prolong(own, ttl)
+    spend(number)
     return {1, stored}
   end
-  if not fits(tonumber(token)) then return stale end
+  local token = token_for(number)
+  if not token then return stale() end
   local head, head_ticket = live_head()
   local first = not head or turn == 'O'
   if not first and turn == 'L' then
-    local number = tonumber(ticket)
-    first = owner == head or (number > 0 and (number < head_ticket or (number == head_ticket and owner < head)))
+    local place = tonumber(ticket)
+    first = owner == head or (place > 0 and (place < head_ticket or (place == head_ticket and owner < head)))
   end
   if first and admits(mode) then
     leave_line(owner)
+    will_spend(number)
     grant(owner, token, mode, ttl, tail)
     if mode == 's' then
       -- A reader was let in: the reader behind it may follow.
@@ -220,14 +206,15 @@ local function acquire(value, token, ttl, rest)
         if admits(next_mode) then call('PUBLISH', next_inbox, 'W ' .. next_owner) end
       end
     end
-    return 1
+    return mints and {1, token} or 1
   end
   local place
   if turn == 'L' then
     if not join(owner, ticket, lease, kept_for, inbox, attempt, mode, tail) then return {3} end
+    spend(number)
     -- The lock may be free, its holder gone without a release: whoever asks wakes the line.
     place = digits(tonumber(call('ZSCORE', line, owner)))
-    hand_over(token)
+    hand_over(number)
   end
   local shown = v or ''
   if v == '~' then shown = '~' .. readers[1] end

@@ -6,7 +6,7 @@ if left < 0 then return -1 end
 --[[REDISSON]]
 local held = lock_holder()
 local rest = held and call('PTTL', KEYS[1])
-raise(tonumber(ARGV[1]))
+raise_above_evicted(ARGV[1])
 if not held then return {} end
 if is_ours(held) then call('SET', ARGV[3] .. owner_of(held), '1', 'PX', '86400000') end
 call('DEL', KEYS[1], record)

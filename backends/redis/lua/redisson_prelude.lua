@@ -5,23 +5,7 @@
 local call = redis.call
 local record = 'fp:held:' .. string.sub(KEYS[2], 10)
 local now = (8796093022208 - left) * 1024
-local fence = call('GET', KEYS[2]) or '0'
--- A mark of the other layout behind the number stays there.
-local last, mark = string.match(fence, '^(%d+)(.*)$')
-last = tonumber(last)
-
-local function digits(number) return string.format('%.0f', number) end
-local function below_ceiling(token) return token <= now + 10240000 or token <= last + 16 end
-local function fits(token) return token > last and token >= now and below_ceiling(token) end
-
-local function set_last(token)
-  last = token
-  call('SET', KEYS[2], digits(token) .. mark, 'PX', '86400000')
-end
-
-local function raise(token)
-  if token and token > last and below_ceiling(token) then set_last(token) end
-end
+--[[NUMBERS]]
 
 local function owner_of(value) return string.sub(value, 1, 40) end
 local function token_of(value) return string.match(value, '^%x+|(%d+)') end

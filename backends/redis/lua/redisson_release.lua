@@ -1,5 +1,5 @@
 -- The end of a claim, or of one grant of it: frees the lock if it is the owner's, tells whoever waits, raises the fence.
--- KEYS: 1 lock, 2 fence, 3 marker. ARGV: 1 owner, 2 the token to raise to, or nothing, 3 channel, 4 whether another claim
+-- KEYS: 1 lock, 2 fence, 3 marker. ARGV: 1 owner, 2 the number to raise to, or nothing, 3 channel, 4 whether another claim
 -- went with it, 5 the token it must have, or nothing, 6 the highest token it may have, or nothing.
 -- Replies: 1 it was the owner's, 0 it was not; {that, held} if another claim went with it: that one has to ask like all
 -- others who are told, or those of other processes would never have their turn.

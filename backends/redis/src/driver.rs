@@ -6,7 +6,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use fencepost_core::foreign;
-use fencepost_core::store::{Clock, Moment, Owner, StoreErrorKind, Trouble, table};
+use fencepost_core::store::{Clock, Minting, Moment, Owner, StoreErrorKind, Trouble, table};
 use mio::{Events, Poll, Token, Waker};
 
 use crate::error;
@@ -63,7 +63,8 @@ pub(crate) fn start(config: &Config, clock: &Clock) -> io::Result<Started> {
     let fingerprint = sets::fingerprint(config);
     let marker = sets::marker(config.quorum, &fingerprint);
     let judged = config.quorum || config.waits_after_failover;
-    let keys = Keys { prefix: config.prefix.clone(), clustered, layout: config.layout, marker, judged };
+    let minting = if config.quorum { Minting::Engine } else { Minting::Bounded };
+    let keys = Keys { prefix: config.prefix.clone(), clustered, layout: config.layout, marker, judged, minting };
     let inbox = keys.inbox(&random);
     let common = Common {
         keys: Arc::new(keys),
@@ -356,7 +357,7 @@ impl Driver {
                         Role::Sentinel => sentinel::introduce(&mut unsent, &peer.node),
                     };
                     let layout = peer.link.keys.layout;
-                    let dialect = Dialect { major: 7, trust: Trust::Marker, layout };
+                    let dialect = Dialect { major: 7, trust: Trust::Marker, layout, mints: false };
                     let replies = Vec::new();
                     let greeting = Greeting { socket, deadline, unsent, replies, expected, equipping: false, dialect };
                     self.greet(number, greeting);

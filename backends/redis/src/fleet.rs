@@ -8,9 +8,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use fencepost_core::store::table::WINDOW;
 use fencepost_core::store::{
-    Abilities, Answer, Claim, FencingToken, Listening, Moment, Proposal, Reply, Step, Store, StoreErrorKind, Trouble,
+    Abilities, Claim, FencingToken, Listening, Moment, Reply, Step, Store, StoreErrorKind, Trouble,
 };
 
 use crate::cluster::{self, Ranges};
@@ -239,10 +238,9 @@ impl Fleet {
     }
 
     /// Sends a step to whoever has its lock; or keeps it until there is a link.
-    fn submit(&self, step: Step, reply: Reply, mut again: Again) {
-        again.since.get_or_insert_with(|| self.common.clock.now());
+    fn submit(&self, step: Step, reply: Reply, again: Again) {
         match self.owner(&step) {
-            Some(link) if link.is_up() => self.send(&link, step, reply, again),
+            Some(link) if link.is_up() => link.step(step, reply, again),
             Some(link) => {
                 let reason = link.state().trouble.clone();
                 self.park(step, reply, again, None, Duration::ZERO, reason);
@@ -254,35 +252,6 @@ impl Fleet {
                 self.park(step, reply, again, None, Duration::ZERO, reason);
             }
         }
-    }
-
-    /// Sends a step, unless its token was proposed before the link was there.
-    ///
-    /// Such a link may lead to another server, one that never heard of the last grant: it would accept a token that is
-    /// not above that one's. What is proposed from here on lies above, because time has passed.
-    fn send(&self, link: &Arc<Link>, step: Step, reply: Reply, mut again: Again) {
-        let up_since = link.state().up.as_ref().map(|up| up.since);
-        if up_since.is_none_or(|up_since| again.since.is_some_and(|since| since >= up_since)) {
-            return link.step(step, reply, again);
-        }
-        again.since = Some(self.common.clock.now());
-        let clock = link.server_clock().unwrap_or_else(|| FencingToken::at(self.common.clock.wall()));
-        let fresh = Proposal::Exactly(clock.plus(WINDOW / 2));
-        let step = match step {
-            Step::Acquire { claim, .. } if claim.fenced => {
-                return reply.answer(Ok(Answer::Stale { last: None, clock }));
-            }
-            Step::AcquireAll { .. } => return reply.answer(Ok(Answer::Stale { last: None, clock })),
-            Step::Release { then: Some(_), .. } => {
-                let message = "the master has changed before it was sent";
-                return reply.answer(Err(Trouble::new(StoreErrorKind::Unreachable, message)));
-            }
-            Step::Release { claim, raise, then, only, .. } => Step::Release { claim, raise, pass: fresh, then, only },
-            Step::GiveBack { claim, attempt, token, .. } => Step::GiveBack { claim, attempt, token, pass: fresh },
-            Step::Evict { name, .. } => Step::Evict { name, above: fresh },
-            other => other,
-        };
-        link.step(step, reply, again);
     }
 
     fn park(
@@ -340,7 +309,7 @@ impl Fleet {
                 drop(inner);
                 again.asking = true;
                 match link {
-                    Ok(link) if link.is_up() => self.send(&link, step, reply, again),
+                    Ok(link) if link.is_up() => link.step(step, reply, again),
                     Ok(link) => self.park(step, reply, again, Some(link), Duration::ZERO, reason),
                     Err(trouble) => reply.answer(Err(trouble)),
                 }
@@ -371,7 +340,7 @@ impl Fleet {
             }
             let link = at.clone().or_else(|| self.owner(&step)).filter(|link| link.is_up());
             match link {
-                Some(link) if not_before <= now => self.send(&link, step, reply, again),
+                Some(link) if not_before <= now => link.step(step, reply, again),
                 _ => rest.push(Parked { step, reply, again, at, not_before, reason }),
             }
         }

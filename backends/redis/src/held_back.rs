@@ -151,7 +151,7 @@ mod tests {
     use std::time::Duration;
 
     use fencepost_core::FencingToken;
-    use fencepost_core::store::{Claim, Event, LockName, Mailbox, Mode, Post, Proposal, Turn};
+    use fencepost_core::store::{Claim, Event, LockName, Mailbox, Mode, Post, Proposal, Repair, Turn};
 
     use super::*;
 
@@ -182,7 +182,7 @@ mod tests {
     }
 
     fn renew(claim: &Arc<Claim>) -> Step {
-        Step::Renew { claim: claim.clone(), token: FencingToken::MAX, pass: None, repair: false }
+        Step::Renew { claim: claim.clone(), token: FencingToken::MAX, pass: None, repair: Repair::Never }
     }
 
     fn release(claim: &Arc<Claim>) -> Step {

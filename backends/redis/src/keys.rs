@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use fencepost_core::store::Minting;
+
 use crate::redisson;
 
 /// The bits of CRC16 (XMODEM) that Redis Cluster places keys by.
@@ -29,6 +31,8 @@ pub(crate) struct Keys {
     pub(crate) marker: String,
     /// The node may lose its trust: it votes, or waits after a failover.
     pub(crate) judged: bool,
+    /// Who decides which token a grant carries.
+    pub(crate) minting: Minting,
 }
 
 impl Keys {
@@ -111,6 +115,7 @@ mod tests {
             layout: Layout::Fencepost,
             marker: String::new(),
             judged: false,
+            minting: Minting::Bounded,
         }
     }
 

@@ -70,8 +70,6 @@ pub(crate) struct Again {
     pub(crate) bounces: u32,
     /// When nobody waits for its answer any more.
     pub(crate) deadline: Option<Moment>,
-    /// When it was submitted, and its tokens proposed.
-    pub(crate) since: Option<Moment>,
 }
 
 impl Again {
@@ -92,8 +90,9 @@ pub(crate) struct Link {
     pub(crate) replicas: Option<Replicas>,
     /// Whom to tell that the server sent a step away, if there may be another one.
     pub(crate) fleet: Option<Weak<Fleet>>,
-    /// How far the server's calendar is ahead of ours, in microseconds; `i64::MIN`: not known.
-    ahead_us: AtomicI64,
+    /// What the server's calendar says when this machine's boot clock is at zero, in microseconds; `i64::MIN`: not known. No
+    /// wall clock of ours is in it: whoever sets that changes nothing here.
+    calendar_us: AtomicI64,
     /// Where it votes, as one of several. `None`: it is alone, or found by others.
     pub(crate) voice: Option<Voice>,
     pub(crate) pace: Pace,
@@ -128,7 +127,6 @@ pub(crate) struct Up {
     pub(crate) unsent: Vec<u8>,
     pub(crate) waiting: VecDeque<Waiting>,
     pub(crate) asked_driver: bool,
-    pub(crate) since: Moment,
     /// When the server last said something, or was first asked after a silence.
     pub(crate) heard_at: Moment,
     trips: Trips,
@@ -143,7 +141,7 @@ pub(crate) struct Up {
 impl Link {
     pub(crate) fn new(label: String, common: &Common) -> Self {
         let state = State { up: None, trouble: not_connected(), trust: Vec::new() };
-        let ahead_us = AtomicI64::new(i64::MIN);
+        let calendar_us = AtomicI64::new(i64::MIN);
         let Common { keys, inbox, clock, waker, listeners, replicas, fleet } = common.clone();
         let listeners = listeners.unwrap_or_default();
         let (voice, state) = (None, Mutex::new(state));
@@ -156,7 +154,7 @@ impl Link {
             listeners,
             replicas,
             fleet,
-            ahead_us,
+            calendar_us,
             voice,
             pace: Pace::down(),
             state,
@@ -169,14 +167,17 @@ impl Link {
 
     /// The server's clock, as far as we know.
     pub(crate) fn server_clock(&self) -> Option<FencingToken> {
-        let ahead = self.ahead_us.load(Ordering::Relaxed);
-        if ahead == i64::MIN {
+        let calendar = self.calendar_us.load(Ordering::Relaxed);
+        if calendar == i64::MIN {
             return None;
         }
-        let wall = self.clock.wall();
-        let shift = Duration::from_micros(ahead.unsigned_abs());
-        let wall = if ahead < 0 { wall.checked_sub(shift) } else { wall.checked_add(shift) };
-        Some(FencingToken::at(wall.unwrap_or(UNIX_EPOCH)))
+        let now = u64::try_from(calendar.saturating_add(self.uptime_us())).unwrap_or_default();
+        Some(FencingToken::at(UNIX_EPOCH + Duration::from_micros(now)))
+    }
+
+    /// What the boot clock says, in microseconds.
+    fn uptime_us(&self) -> i64 {
+        i64::try_from(self.clock.now().as_nanos() / 1000).unwrap_or(i64::MAX / 4)
     }
 
     /// Learns the server's clock roughly, from an answer that has it: only if we were far off.
@@ -184,11 +185,15 @@ impl Link {
         let guess = self.server_clock().unwrap_or_else(|| FencingToken::at(self.clock.wall()));
         let (ahead, behind) = (clock.ahead_of(guess), guess.ahead_of(clock));
         if ahead.max(behind) > CLOCK_SLACK {
-            let known = self.ahead_us.load(Ordering::Relaxed);
-            let known = if known == i64::MIN { 0 } else { known };
-            let shift = |span: Duration| i64::try_from(span.as_micros()).unwrap_or(i64::MAX / 4);
-            self.ahead_us.store(known + shift(ahead) - shift(behind), Ordering::Relaxed);
+            let known = self.calendar_us.load(Ordering::Relaxed);
+            let known = if known == i64::MIN { self.wall_us() - self.uptime_us() } else { known };
+            self.calendar_us.store(known + micros(ahead) - micros(behind), Ordering::Relaxed);
         }
+    }
+
+    /// Our own calendar: a first guess of a clock that was never read.
+    fn wall_us(&self) -> i64 {
+        micros(self.clock.wall().duration_since(UNIX_EPOCH).unwrap_or_default())
     }
 
     /// Compares the server's clock with ours a few times; the quickest answer is the most exact. Places in line are
@@ -207,9 +212,7 @@ impl Link {
                 && took < best
             {
                 best = took;
-                let ours = link.clock.wall().duration_since(UNIX_EPOCH).unwrap_or_default();
-                let us = |span: Duration| i64::try_from(span.as_micros()).unwrap_or(i64::MAX / 4);
-                link.ahead_us.store(us(server + took / 2) - us(ours), Ordering::Relaxed);
+                link.calendar_us.store(micros(server + took / 2) - link.uptime_us(), Ordering::Relaxed);
             }
             match left {
                 0 | 1 => then(true),
@@ -520,7 +523,6 @@ impl Up {
             unsent: Vec::new(),
             waiting: VecDeque::new(),
             asked_driver: false,
-            since: now,
             heard_at: now,
             trips: Trips::default(),
             held_back: HeldBack::default(),
@@ -592,6 +594,10 @@ fn trusted(value: &Value, marker: &str, is_used: bool) -> Result<(), Trouble> {
         }
         _ => Err(Trouble::new(StoreErrorKind::Unexpected, format!("an odd reply: {value:?}"))),
     }
+}
+
+fn micros(span: Duration) -> i64 {
+    i64::try_from(span.as_micros()).unwrap_or(i64::MAX / 4)
 }
 
 /// What TIME says.

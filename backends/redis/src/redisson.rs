@@ -9,7 +9,7 @@ use fencepost_core::store::{Claim, FencingToken, Mode, Owner, Step, StoreErrorKi
 use crate::call::{Call, word};
 use crate::keys::{Keys, Layout, slot};
 use crate::scripts::Script;
-use crate::steps::{ASKED, Meaning, REVOKED, actor, millis, proposed, since};
+use crate::steps::{ASKED, Meaning, REVOKED, actor, millis, number, since};
 
 /// Before a key that stands in the names of its companions as it is.
 pub(crate) const VERBATIM: char = '=';
@@ -82,22 +82,21 @@ pub(crate) fn call(keys: &Keys, clock: FencingToken, step: &Step) -> (Call, Mean
         call
     };
     match step {
-        Step::Acquire { claim, attempt, token, unify } => {
-            let token = proposed(*token);
+        Step::Acquire { claim, attempt, token, .. } => {
+            let number = number(*token);
             let (owner, actor, since) = (claim.owner.expose(), actor(claim), since(claim, clock));
             let words = [
-                word![&*owner, "|", token, "|", *attempt, &*actor, "|", since, "|", &*claim.label],
-                word![token],
+                word![&*owner, "|", number, "|", *attempt, &*actor, "|", since, "|", &*claim.label],
+                word![number],
                 word![millis(claim.kept_for())],
-                word![u32::from(*unify)],
             ];
-            (call(Script::RedissonAcquire).words(words), Meaning::Acquire(token))
+            (call(Script::RedissonAcquire).words(words), Meaning::Acquire(number))
         }
-        Step::Renew { claim, token, repair, .. } => {
+        Step::Renew { claim, token, .. } => {
             let (mut call, owner) = (call(Script::RedissonRenew), claim.owner.expose());
             call.key(word![&*owned(REVOKED), &*owner]);
             call.key(word![&*owned(ASKED), &*owner]);
-            let words = [word![&*owner], word![millis(claim.kept_for())], word![*token], word![u32::from(*repair)]];
+            let words = [word![&*owner], word![millis(claim.kept_for())], word![*token]];
             (call.words(words), Meaning::Renew)
         }
         Step::Release { claim, raise, pass, then, only } => {
@@ -105,16 +104,16 @@ pub(crate) fn call(keys: &Keys, clock: FencingToken, step: &Step) -> (Call, Mean
             let (owner, then) = (claim.owner.expose(), u32::from(then.is_some()));
             let only = only.map(|only| only.to_string()).unwrap_or_default();
             let words = [word![&*owner], word![&*raise], word![&*channel], word![then], word![""], word![&*only]];
-            (call(Script::RedissonRelease).words(words), Meaning::Release(proposed(*pass)))
+            (call(Script::RedissonRelease).words(words), Meaning::Release(number(*pass)))
         }
         Step::GiveBack { claim, token, .. } => {
             let owner = claim.owner.expose();
-            let words = [word![&*owner], word![*token], word![&*channel], word![0_u32], word![*token]];
+            let words = [word![&*owner], word![""], word![&*channel], word![0_u32], word![*token]];
             (call(Script::RedissonRelease).words(words), Meaning::GiveBack)
         }
         Step::Evict { above, .. } => {
             let revoked = owned(REVOKED);
-            let words = [word![proposed(*above)], word![&*channel], word![&*revoked]];
+            let words = [word![number(*above)], word![&*channel], word![&*revoked]];
             (call(Script::RedissonEvict).words(words), Meaning::Evict)
         }
         Step::Ask { request, .. } => {
@@ -132,10 +131,17 @@ pub(crate) fn call(keys: &Keys, clock: FencingToken, step: &Step) -> (Call, Mean
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fencepost_core::store::LockName;
+    use fencepost_core::store::{LockName, Minting};
 
     fn keys() -> Keys {
-        Keys { prefix: String::new(), clustered: true, layout: Layout::Redisson, marker: String::new(), judged: false }
+        Keys {
+            prefix: String::new(),
+            clustered: true,
+            layout: Layout::Redisson,
+            marker: String::new(),
+            judged: false,
+            minting: Minting::Bounded,
+        }
     }
 
     fn inspect(name: &str) -> Step {

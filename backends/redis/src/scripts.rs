@@ -55,13 +55,14 @@ pub(crate) const VOTE: &str = concat!(include_str!("../lua/sets.lua"), include_s
 pub(crate) const HELD: &str = include_str!("../lua/held.lua");
 pub(crate) const RAISE: &str = include_str!("../lua/raise.lua");
 const PRELUDE: &str = include_str!("../lua/prelude.lua");
+const NUMBERS: &str = include_str!("../lua/numbers.lua");
 const REDISSON_PRELUDE: &str = include_str!("../lua/redisson_prelude.lua");
 
 /// Tries to set the lock and tells what was there, in one call. Since Redis 7.
-const SET_NX_GET: &str = "local held = redis.call('SET', KEYS[1], ARGV[1], 'NX', 'GET', 'PX', ARGV[3])";
+const SET_NX_GET: &str = "local held = redis.call('SET', KEYS[1], value, 'NX', 'GET', 'PX', ARGV[3])";
 /// The same for older servers.
 const GET_SET_NX: &str = "local held = redis.call('GET', KEYS[1]) \
-     if not held then redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[3]) end";
+     if not held then redis.call('SET', KEYS[1], value, 'PX', ARGV[3]) end";
 
 /// Tells by the marker whether the node is trusted, and what time it is.
 const BY_MARKER: &str = "redis.call('PTTL', KEYS[3])";
@@ -76,6 +77,17 @@ const SPUBLISH: &str = "redis.pcall('SPUBLISH', channel, '0')";
 
 /// On probation, where no marker can say so.
 const NEVER: &str = "(-1)";
+
+/// The parts of scripts that differ by who decides which token a grant carries: what stands in the text, for a node that
+/// votes, and for a server that mints.
+const BY_MINTING: [(&str, &str, &str); 5] = [
+    ("--[[TAKE]]", include_str!("../lua/take_proposed.lua"), include_str!("../lua/take_minted.lua")),
+    ("--[[RELAY]]", include_str!("../lua/relay_proposed.lua"), include_str!("../lua/relay_minted.lua")),
+    ("--[[EACH]]", include_str!("../lua/each_proposed.lua"), include_str!("../lua/each_minted.lua")),
+    // A number to raise to is no token of a grant there.
+    ("--[[RAISES_NOTHING]]", "", "and #ARGV[1] == 41"),
+    ("--[[MINTS]]", "false", "true"),
+];
 
 /// How a script learns whether the node is trusted, and what time it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -94,6 +106,8 @@ pub(crate) struct Dialect {
     pub(crate) major: u32,
     pub(crate) trust: Trust,
     pub(crate) layout: Layout,
+    /// The server decides alone, and mints the tokens.
+    pub(crate) mints: bool,
 }
 
 impl Dialect {
@@ -135,9 +149,13 @@ impl Script {
             Self::RedissonInspect => include_str!("../lua/redisson_inspect.lua"),
         };
         let set = if dialect.major >= 7 { SET_NX_GET } else { GET_SET_NX };
-        let text = file.replace("--[[SET_NX_GET]]", set).replace("--[[PRELUDE]]", PRELUDE);
         let spublish = if dialect.has_shards() { SPUBLISH } else { "" };
-        let text = text.replace("--[[REDISSON]]", REDISSON_PRELUDE).replace("--[[SPUBLISH]]", spublish);
+        let text = file.replace("--[[PRELUDE]]", PRELUDE).replace("--[[REDISSON]]", REDISSON_PRELUDE);
+        let text = text.replace("--[[NUMBERS]]", NUMBERS).replace("--[[SPUBLISH]]", spublish);
+        let minting = |text: String, (place, proposed, minted): &(&str, &str, &str)| {
+            text.replace(place, if dialect.mints { minted } else { proposed })
+        };
+        let text = BY_MINTING.iter().fold(text, minting).replace("--[[SET_NX_GET]]", set);
         match dialect.trust {
             Trust::Marker => text.replace("--[[IN_SET]]", IN_SET).replace("--[[MARKER]]", MARKER),
             Trust::Judged => text.replace("--[[IN_SET]]", "").replace(BY_MARKER, BY_TIME),
@@ -153,7 +171,7 @@ mod tests {
     #[test]
     fn in_a_cluster_no_script_looks_at_the_marker() {
         let trusts = [Trust::Judged, Trust::Never];
-        let of_layout = |layout| trusts.map(|trust| Dialect { major: 7, trust, layout });
+        let of_layout = |layout| trusts.map(|trust| Dialect { major: 7, trust, layout, mints: true });
         let dialects = [Layout::Fencepost, Layout::Redisson].into_iter().flat_map(of_layout);
         let each = |dialect: Dialect| dialect.scripts().iter().map(move |script| (*script, dialect));
         for (script, dialect) in dialects.flat_map(each) {

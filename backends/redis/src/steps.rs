@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use fencepost_core::store::{
-    ActorId, Answer, Claim, Deed, FencingToken, Holder, LockName, LockState, Loss, Mode, Owner, Proposal, Record, Step,
-    StoreErrorKind, Then, Trouble, Turn, Waiter, YieldRequest,
+    ActorId, Answer, Claim, Deed, FencingToken, Holder, LockName, LockState, Loss, Mode, Owner, Proposal, Record,
+    Repair, Step, StoreErrorKind, Then, Trouble, Turn, Waiter, YieldRequest,
 };
 
 use crate::call::{Call, word};
@@ -32,10 +32,11 @@ const OTHER_KIND: &str = "another kind of lock";
 /// What the node's replies are read with.
 #[derive(Clone, Copy)]
 pub(crate) enum Meaning {
+    /// Asked for under this number; a node that votes does not repeat it.
     Acquire(FencingToken),
     AcquireAll,
     Renew,
-    /// The other claim, if one goes with it, asks for this token.
+    /// The other claim, if one goes with it, asks under this number.
     Release(FencingToken),
     GiveBack,
     Evict,
@@ -69,11 +70,9 @@ fn mode(claim: &Claim) -> &'static str {
     }
 }
 
-pub(crate) fn proposed(proposal: Proposal) -> FencingToken {
-    match proposal {
-        Proposal::Exactly(token) => token,
-        Proposal::Next => unreachable!("BUG: a Redis node mints no tokens"),
-    }
+/// What the client chose: a token, or a bound where the server mints.
+pub(crate) fn number(proposal: Proposal) -> FencingToken {
+    proposal.number().expect("BUG: a Redis server is told a token or a bound")
 }
 
 /// Why a step is none that may be taken.
@@ -146,27 +145,27 @@ pub(crate) fn call(keys: &Keys, inbox: &str, clock: FencingToken, step: &Step) -
     let since = |claim: &Claim| since(claim, clock);
     match step {
         Step::Acquire { claim, attempt, token, unify } => {
-            let token = proposed(*token);
+            let number = number(*token);
             let owner = claim.owner.expose();
             let (turn, ticket, lease, kept_for) = place(claim);
             let unify = if *unify { "|1|" } else { "|0|" };
             let call = Call::new(Script::Acquire, keys, claim.name.as_str()).words([
-                word![&*owner, "|", token, "|", *attempt, &*actor(claim), "|", since(claim), "|", &*claim.label],
-                word![token],
+                word![&*owner, "|", number, "|", *attempt, &*actor(claim), "|", since(claim), "|", &*claim.label],
+                word![number],
                 word![millis(claim.kept_for())],
                 word![mode(claim), "|", turn, unify, ticket, "|", lease, "|", kept_for, "|", inbox, "|", *attempt],
             ]);
-            (call, Meaning::Acquire(token))
+            (call, Meaning::Acquire(number))
         }
         Step::AcquireAll { parts } => {
             let mut call = Call::several(Script::AcquireAll, keys, parts.iter().map(|part| part.claim.name.as_str()));
             for part in &**parts {
-                let (claim, token) = (&part.claim, proposed(part.token));
+                let (claim, number) = (&part.claim, number(part.token));
                 let (owner, actor) = (claim.owner.expose(), actor(claim));
                 call.word(word![
                     &*owner,
                     "|",
-                    token,
+                    number,
                     "|",
                     part.attempt,
                     &*actor,
@@ -175,7 +174,7 @@ pub(crate) fn call(keys: &Keys, inbox: &str, clock: FencingToken, step: &Step) -
                     "|",
                     &*claim.label
                 ]);
-                call.word(word![token]);
+                call.word(word![number]);
                 call.word(word![millis(claim.kept_for())]);
             }
             (call, Meaning::AcquireAll)
@@ -191,14 +190,18 @@ pub(crate) fn call(keys: &Keys, inbox: &str, clock: FencingToken, step: &Step) -
                 word!["0", &*actor(claim), "|", since(claim), "|", &*claim.label],
                 word![millis(claim.kept_for())],
                 word![mode(claim)],
-                word![pass.map_or(0, |pass| proposed(pass).as_u64())],
-                word![u32::from(*repair)],
+                word![pass.map_or(0, |pass| number(pass).as_u64())],
+                word![match repair {
+                    Repair::Never => "0",
+                    Repair::NotLater => "1",
+                    Repair::Forgotten => "2",
+                }],
             ]);
             (call, Meaning::Renew)
         }
         Step::Release { claim, raise, pass, then, only } => {
             let call = Call::new(Script::Release, keys, claim.name.as_str());
-            let (owner, pass) = (claim.owner.expose(), proposed(*pass));
+            let (owner, pass) = (claim.owner.expose(), number(*pass));
             let call = match raise {
                 Some(raise) => call.words([word![&*owner, "|", *raise, "|"], word![pass]]),
                 None => call.words([word![&*owner, "|"], word![pass]]),
@@ -242,7 +245,7 @@ pub(crate) fn call(keys: &Keys, inbox: &str, clock: FencingToken, step: &Step) -
                 word![&*owner],
                 word![*token],
                 word![*attempt, &*actor(claim), "|", since(claim), "|", &*claim.label],
-                word![proposed(*pass)],
+                word![number(*pass)],
                 word![mode(claim)],
                 word![turn],
                 word![ticket],
@@ -254,7 +257,7 @@ pub(crate) fn call(keys: &Keys, inbox: &str, clock: FencingToken, step: &Step) -
             (call, Meaning::GiveBack)
         }
         Step::Evict { name, above } => {
-            let above = proposed(*above);
+            let above = number(*above);
             let call = Call::new(Script::Evict, keys, name.as_str());
             (
                 call.words([word![above], word![above.next()], word![&*owned(REVOKED, keys, name.as_str())]]),
@@ -294,14 +297,14 @@ fn plain(keys: &Keys, claim: &Claim, step: &Step) -> (Call, Meaning) {
         Step::Acquire { attempt: 1, token, .. } if !keys.judged => {
             let key = keys.lock(name);
             let words = [word!["SET"], word![&*key], word![&*owner], word!["NX"], word!["PX"], word![ttl]];
-            (Call::empty(None).words(words), Meaning::Acquire(proposed(*token)))
+            (Call::empty(None).words(words), Meaning::Acquire(number(*token)))
         }
         Step::Acquire { token, .. } => {
             let call = match keys.judged {
                 true => Call::new(Script::PlainAcquire, keys, name),
                 false => Call::plain(Script::PlainAcquire, keys, name),
             };
-            (call.words([word![&*owner], word![ttl], word![judged]]), Meaning::Acquire(proposed(*token)))
+            (call.words([word![&*owner], word![ttl], word![judged]]), Meaning::Acquire(number(*token)))
         }
         Step::Renew { .. } => {
             let mut call = Call::plain(Script::PlainRenew, keys, name);

@@ -84,7 +84,7 @@ impl fmt::Debug for RedisNode {
 /// What every Redis store can do.
 pub(crate) fn abilities(keys: &Keys, largest_ttl: Option<Duration>) -> Abilities {
     Abilities {
-        mints: false,
+        minting: keys.minting,
         queues: keys.layout == Layout::Fencepost,
         tells: keys.layout == Layout::Redisson,
         relays: keys.layout == Layout::Fencepost,

@@ -10,8 +10,8 @@ use std::thread;
 use std::time::Duration;
 
 use fencepost_core::store::{
-    Answer, Claim, Clock, Event, FencingToken, LockName, Mailbox, Mode, Owner, Post, Proposal, Reply, Step, Store,
-    Trouble, Turn,
+    Answer, Claim, Clock, Event, FencingToken, LockName, Mailbox, Mode, Owner, Post, Proposal, Repair, Reply, Step,
+    Store, Trouble, Turn,
 };
 use fencepost_core::{Blocking, ReleaseOutcome, StoreErrorKind};
 
@@ -190,12 +190,12 @@ impl Full {
     }
 
     fn acquire(&self, claim: &Arc<Claim>) -> Step {
-        Step::Acquire { claim: claim.clone(), attempt: 1, token: Proposal::Exactly(self.token()), unify: false }
+        Step::Acquire { claim: claim.clone(), attempt: 1, token: Proposal::Bounded(self.bound()), unify: false }
     }
 
-    /// A little ahead of the server's clock, as it has to be.
-    fn token(&self) -> FencingToken {
-        FencingToken::at(self.clock.wall() + Duration::from_secs(1))
+    /// Near the server's clock, as it has to be.
+    fn bound(&self) -> FencingToken {
+        FencingToken::at(self.clock.wall())
     }
 }
 
@@ -214,7 +214,7 @@ fn claim(name: &str) -> Arc<Claim> {
 }
 
 fn release(claim: &Arc<Claim>, pass: FencingToken) -> Step {
-    Step::Release { claim: claim.clone(), raise: None, pass: Proposal::Exactly(pass), then: None, only: None }
+    Step::Release { claim: claim.clone(), raise: None, pass: Proposal::Bounded(pass), then: None, only: None }
 }
 
 fn assert_not_sent(answer: Option<Result<Answer, Trouble>>) -> String {
@@ -255,8 +255,8 @@ fn renewals_and_releases_go_before_requests_that_wait_for_their_turn() {
         }
     });
     let others: Vec<u32> = (0..10_000).map(|_| full.inspect()).collect();
-    let renewed = full.submit(Step::Renew { claim: kept.clone(), token: tokens[0], pass: None, repair: false });
-    let pass = full.token();
+    let renewed = full.submit(Step::Renew { claim: kept.clone(), token: tokens[0], pass: None, repair: Repair::Never });
+    let pass = full.bound();
     let released = full.submit(release(&freed, pass));
     full.place.resume_all();
     assert!(matches!(full.until_answered(released), Ok(Answer::Freed)));
@@ -270,7 +270,7 @@ fn renewals_and_releases_go_before_requests_that_wait_for_their_turn() {
 fn a_release_goes_before_requests_for_locks_but_never_before_its_own() {
     let mut full = Full::new(|_| {});
     let given_up = claim("given-up");
-    let (step, pass) = (full.acquire(&given_up), full.token());
+    let (step, pass) = (full.acquire(&given_up), full.bound());
     let acquire = full.submit(step);
     let released = full.submit(release(&given_up, pass));
     assert_not_sent(full.answer(acquire));

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use fencepost_core::Blocking;
 use fencepost_core::store::{
-    ActorId, Answer, Claim, Clock, Deed, FencingToken, LockName, Memory, Mode, Owner, Part, Place, Proposal, Step,
-    Store, Then, Trouble, Turn, YieldRequest,
+    ActorId, Answer, Claim, Clock, Deed, FencingToken, LockName, Memory, Mode, Owner, Part, Place, Proposal, Repair,
+    Step, Store, Then, Trouble, Turn, YieldRequest,
 };
 use fencepost_testkit::cluster::Cluster;
 use fencepost_testkit::dice::Dice;
+use fencepost_testkit::minted_table::{self, Range};
 use fencepost_testkit::redis::{Edition, Redis};
 use fencepost_testkit::steps::{listen, run};
 
@@ -48,15 +49,7 @@ fn essence(answer: Result<Answer, Trouble>) -> String {
     }
 }
 
-/// Redisson's layout has no readers and no line, passes nothing on, and puts nothing back that is gone.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Layout {
-    Fencepost,
-    Redisson,
-}
-
 struct Play {
-    layout: Layout,
     dice: Dice,
     name: LockName,
     claims: Vec<Arc<Claim>>,
@@ -68,7 +61,7 @@ struct Play {
 }
 
 impl Play {
-    fn new(layout: Layout, seed: u64, clock: &Clock) -> Self {
+    fn new(seed: u64, clock: &Clock) -> Self {
         let mut dice = Dice::new(seed);
         let name = LockName::new(format!("play {seed}")).expect("valid");
         let base = FencingToken::at(clock.wall()).plus(Duration::from_secs(5));
@@ -80,15 +73,11 @@ impl Play {
                 name: name.clone(),
                 owner: Owner::random().expect("random bytes"),
                 label: format!("claim {number}").into(),
-                mode: match layout {
-                    Layout::Fencepost if dice.per_mille(300) => Mode::Shared,
-                    _ => Mode::Exclusive,
-                },
+                mode: if dice.per_mille(300) { Mode::Shared } else { Mode::Exclusive },
                 ttl: Duration::from_secs(600),
                 turn: match dice.below(4) {
                     0 => Turn::AfterOthers,
                     1 => Turn::Overtake,
-                    _ if layout == Layout::Redisson => Turn::AfterOthers,
                     _ => Turn::InLine(place),
                 },
                 fenced: true,
@@ -97,7 +86,7 @@ impl Play {
             })
         });
         let claims = claims.collect();
-        Self { layout, dice, name, claims, base, tokens: vec![base], newest: None, steps: 0 }
+        Self { dice, name, claims, base, tokens: vec![base], newest: None, steps: 0 }
     }
 
     /// Mostly a new one; now and then one that was proposed before.
@@ -117,6 +106,10 @@ impl Play {
         self.claims[at as usize].clone()
     }
 
+    fn repair(&mut self) -> Repair {
+        if self.dice.per_mille(700) { Repair::NotLater } else { Repair::Never }
+    }
+
     fn deed(&mut self, token: FencingToken) -> Deed {
         let keep = Duration::from_secs(if self.dice.per_mille(800) { 600 } else { 0 });
         match self.dice.below(3) {
@@ -131,9 +124,7 @@ impl Play {
         let attempt = u32::try_from(self.steps).expect("few steps");
         let pass = Proposal::Exactly(self.token());
         match self.dice.below(17) {
-            15 | 16 if self.layout == Layout::Fencepost => {
-                Step::Record { name: self.name.clone(), deed: self.deed(token) }
-            }
+            15 | 16 => Step::Record { name: self.name.clone(), deed: self.deed(token) },
             14 if claim.mode == Mode::Exclusive && claim.place().is_none() => {
                 // Beside a lock that nobody else uses, before or behind it.
                 let mut other = (*claim).clone();
@@ -152,17 +143,14 @@ impl Play {
             5 => {
                 let newest = self.newest.clone().filter(|_| self.dice.per_mille(500));
                 let (claim, token) = newest.unwrap_or((claim, token));
-                Step::Renew { claim, token, pass: None, repair: self.dice.per_mille(700) }
+                let repair = self.repair();
+                Step::Renew { claim, token, pass: None, repair }
             }
             // A writer becomes a reader.
-            13 if self.layout == Layout::Fencepost => {
+            13 => {
                 let claim = Arc::new(Claim { mode: Mode::Shared, ..Claim::clone(&claim) });
-                Step::Renew {
-                    claim,
-                    token,
-                    pass: self.dice.per_mille(800).then_some(pass),
-                    repair: self.dice.per_mille(700),
-                }
+                let repair = self.repair();
+                Step::Renew { claim, token, pass: self.dice.per_mille(800).then_some(pass), repair }
             }
             6 => Step::GiveBack { claim, attempt, token, pass },
             7 | 8 => {
@@ -173,8 +161,7 @@ impl Play {
             }
             9 => {
                 let then = self.claim();
-                let passes_on = then.owner != claim.owner && self.layout == Layout::Fencepost;
-                let then = passes_on.then_some(Then { claim: then, attempt });
+                let then = (then.owner != claim.owner).then_some(Then { claim: then, attempt });
                 let only = self.newest.clone().filter(|_| self.dice.per_mille(200)).map(|(_, token)| token);
                 Step::Release { claim, raise: None, pass, then, only }
             }
@@ -191,17 +178,24 @@ impl Play {
 macro_rules! editions {
     ($($name:ident: $edition:ident),+) => {$(
         mod $name {
+            use super::Edition;
+
             #[test]
             fn the_scripts_answer_as_the_table_does() {
-                let server = super::Redis::new().edition(super::Edition::$edition).start();
-                super::answers_as_the_table_does(super::Layout::Fencepost, "redis", &format!("//{}", server.address()));
+                let server = super::Redis::new().edition(Edition::$edition).start();
+                super::mints_as_the_table_does(super::Range::Whole, "redis", &format!("//{}", server.address()));
             }
 
             #[test]
             fn redissons_scripts_answer_as_the_table_does() {
-                let server = super::Redis::new().edition(super::Edition::$edition).start();
+                let server = super::Redis::new().edition(Edition::$edition).start();
                 let rest = format!("//{}?layout=redisson", server.address());
-                super::answers_as_the_table_does(super::Layout::Redisson, "redis", &rest);
+                super::mints_as_the_table_does(super::Range::Plain, "redis", &rest);
+            }
+
+            #[test]
+            fn the_scripts_of_nodes_that_vote_answer_as_the_table_does() {
+                super::vote_as_the_table_does(Edition::$edition);
             }
         }
     )+};
@@ -213,32 +207,34 @@ editions!(system: System, redis_6_2: Redis6, redis_8_0: Redis8, valkey_8_1: Valk
 #[test]
 fn the_scripts_answer_as_the_table_does_in_a_cluster() {
     let cluster = Cluster::start();
-    answers_as_the_table_does(Layout::Fencepost, "redis+cluster", &format!("//{}", cluster.place()));
+    mints_as_the_table_does(Range::Whole, "redis+cluster", &format!("//{}", cluster.place()));
     let rest = format!("//{}?layout=redisson", cluster.place());
-    answers_as_the_table_does(Layout::Redisson, "redis+cluster", &rest);
+    mints_as_the_table_does(Range::Plain, "redis+cluster", &rest);
 }
 
-/// A renewal of what the table would put back: it is lost.
-fn is_lost_instead(redis: &(impl Store + ?Sized), memory: &Memory, step: &Step) -> bool {
-    let Step::Renew { claim, .. } = step else { return false };
-    let held = match run(memory, Step::Inspect { name: claim.name.clone() }) {
-        Ok(Answer::State(state)) => state.holders.iter().any(|holder| holder.label == *claim.label),
-        other => panic!("{other:?}"),
-    };
-    if !held {
-        assert!(matches!(run(redis, step.clone()), Ok(Answer::Lost(_))), "{step:?}");
-    }
-    !held
+/// A server that decides alone.
+fn mints_as_the_table_does(range: Range, scheme: &str, rest: &str) {
+    let clock = Clock::system().expect("a clock");
+    let nodes = fencepost_redis::nodes(scheme, rest, clock.clone()).block().expect("it is up");
+    minted_table::answers_as_the_table_does(&nodes, &clock, range, (SEQUENCES, STEPS));
 }
 
-fn answers_as_the_table_does(layout: Layout, scheme: &str, rest: &str) {
+/// One of two that vote.
+fn vote_as_the_table_does(edition: Edition) {
+    let servers = [0, 1].map(|_| Redis::new().edition(edition).start());
+    let rest = format!("//{},{}", servers[0].address(), servers[1].address());
+    fencepost_redis::init("redlock", &rest).block().expect("both are new");
+    answers_as_the_table_does("redlock", &rest);
+}
+
+fn answers_as_the_table_does(scheme: &str, rest: &str) {
     let clock = Clock::system().expect("a clock");
     let nodes = fencepost_redis::nodes(scheme, rest, clock.clone());
     let redis = nodes.block().expect("it is up").remove(0);
     let memory = Memory::node(clock.clone(), "memory");
     let (mut answers, mut detours) = (std::collections::BTreeMap::new(), 0);
     for seed in 0..SEQUENCES {
-        let mut play = Play::new(layout, seed, &clock);
+        let mut play = Play::new(seed, &clock);
         let _ears: Vec<_> = play.claims.iter().map(|claim| (listen(&*redis, claim), listen(&memory, claim))).collect();
         let mut said = Vec::new();
         for _ in 0..STEPS {
@@ -246,9 +242,6 @@ fn answers_as_the_table_does(layout: Layout, scheme: &str, rest: &str) {
                 Step::AcquireAll { .. } if !redis.abilities().together => Step::Inspect { name: play.name.clone() },
                 step => step,
             };
-            if layout == Layout::Redisson && is_lost_instead(&*redis, &memory, &step) {
-                continue;
-            }
             let table = run(&memory, step.clone());
             if let (Step::Acquire { claim, .. }, Ok(Answer::Granted { token })) = (&step, &table) {
                 play.newest = Some((claim.clone(), *token));
@@ -258,7 +251,7 @@ fn answers_as_the_table_does(layout: Layout, scheme: &str, rest: &str) {
                 // It looks less closely, where somebody has waited; then each is asked for alone.
                 (Step::AcquireAll { parts }, Ok(Answer::AllGranted { .. }), Ok(Answer::NotAll)) => {
                     detours += 1;
-                    one_by_one(&*redis, parts)
+                    minted_table::one_by_one(&*redis, parts)
                 }
                 (_, _, real) => real,
             };
@@ -272,9 +265,9 @@ fn answers_as_the_table_does(layout: Layout, scheme: &str, rest: &str) {
         "granted",
         "held",
         "stale,",
-        if layout == Layout::Redisson { "held" } else { "relayed" },
-        if layout == Layout::Redisson { "held" } else { "recorded" },
-        if layout == Layout::Redisson { "held" } else { "outdated" },
+        "relayed",
+        "recorded",
+        "outdated",
         "evicted",
         "Ok(Freed)",
         "Ok(NotHeld)",
@@ -287,12 +280,4 @@ fn answers_as_the_table_does(layout: Layout, scheme: &str, rest: &str) {
         let granted = answers.get("Ok(AllGranted").copied().unwrap_or_default();
         assert!(granted > 2 * detours && answers.contains_key("Ok(NotAll)"), "{detours} detours: {answers:?}");
     }
-}
-
-fn one_by_one(store: &(impl Store + ?Sized), parts: &[Part]) -> Result<Answer, Trouble> {
-    let tokens = parts.iter().map(|part| match run(store, part.alone()) {
-        Ok(Answer::Granted { token }) => token,
-        other => panic!("all would be granted, but {other:?}"),
-    });
-    Ok(Answer::AllGranted { tokens: tokens.collect() })
 }

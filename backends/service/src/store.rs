@@ -7,8 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use fencepost_core::store::{
-    self, Abilities, Answer, Claim, Clock, FencingToken, Listening, Moment, Owner, Reply, Step, Store, StoreError,
-    StoreErrorKind, Then, Trouble,
+    self, Abilities, Answer, Claim, Clock, FencingToken, Listening, Minting, Moment, Owner, Reply, Step, Store,
+    StoreError, StoreErrorKind, Then, Trouble,
 };
 use fencepost_core::{Connect, foreign};
 use tokio::runtime::{Builder, Handle};
@@ -149,7 +149,7 @@ fn spoken(interface: Option<&str>) -> Result<(), Trouble> {
 impl Store for Service {
     fn abilities(&self) -> Abilities {
         Abilities {
-            mints: true,
+            minting: Minting::InOrder,
             queues: self.nodes.fifo,
             tells: false,
             relays: false,

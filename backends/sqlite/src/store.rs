@@ -7,7 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use fencepost_core::store::{
-    Abilities, Claim, Clock, FencingToken, Listening, Moment, Owner, Reply, Step, Store, StoreError, StoreErrorKind,
+    Abilities, Claim, Clock, FencingToken, Listening, Minting, Moment, Owner, Reply, Step, Store, StoreError,
+    StoreErrorKind,
 };
 
 use crate::database::Database;
@@ -64,7 +65,7 @@ fn start(file: &Path, work: impl FnOnce() + Send + 'static) -> Result<(), StoreE
 impl Store for Sqlite {
     fn abilities(&self) -> Abilities {
         Abilities {
-            mints: true,
+            minting: Minting::InOrder,
             queues: true,
             tells: false,
             relays: true,

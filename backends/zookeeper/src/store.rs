@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use fencepost_core::Connect;
 use fencepost_core::store::{
-    self, Abilities, Claim, Clock, Closing, FencingToken, Listening, Moment, Owner, Reply, Step, Store, StoreError,
-    StoreErrorKind,
+    self, Abilities, Claim, Clock, Closing, FencingToken, Listening, Minting, Moment, Owner, Reply, Step, Store,
+    StoreError, StoreErrorKind,
 };
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::mpsc::unbounded_channel;
@@ -121,7 +121,7 @@ fn run(settings: Settings, clock: Clock, closed: &AtomicBool, ready: oneshot::Se
 impl Store for ZooKeeper {
     fn abilities(&self) -> Abilities {
         Abilities {
-            mints: true,
+            minting: Minting::InOrder,
             queues: true,
             tells: false,
             relays: false,

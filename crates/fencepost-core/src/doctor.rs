@@ -8,8 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use crate::store::{
-    Answer, Claim, Clock, Event, FencingToken, LockName, Mailbox, Mode, Owner, Post, Proposal, Reply, Step, Store,
-    StoreError, StoreErrorKind, Trouble, Turn, table,
+    Answer, Claim, Clock, Event, FencingToken, LockName, Mailbox, Minting, Mode, Owner, Post, Proposal, Repair, Reply,
+    Step, Store, StoreError, StoreErrorKind, Trouble, Turn, table,
 };
 
 /// How bad a finding is.
@@ -271,9 +271,10 @@ pub fn try_out_at(name: &LockName, store: &dyn Store, clock: &Clock, ttl: Durati
     let (turn, actor, mode) = (Turn::AfterOthers, None, Mode::Exclusive);
     let (label, delay) = (Arc::from("fencepost doctor"), Duration::ZERO);
     let claim = Arc::new(Claim { name, owner: random, label, mode, ttl, turn, fenced: true, actor, delay });
-    let propose = |token: FencingToken| match store.abilities().mints {
-        true => Proposal::Next,
-        false => Proposal::Exactly(token),
+    let propose = |number: FencingToken| match store.abilities().minting {
+        Minting::InOrder => Proposal::Next,
+        Minting::Bounded => Proposal::Bounded(number),
+        Minting::Engine => Proposal::Exactly(number),
     };
     let take = |token| Step::Acquire { claim: claim.clone(), attempt: 1, token: propose(token), unify: false };
     let guess = store.clock().unwrap_or_else(|| FencingToken::at(clock.wall()));
@@ -287,11 +288,11 @@ pub fn try_out_at(name: &LockName, store: &dyn Store, clock: &Clock, ttl: Durati
         Ok(other) => Err(Trouble::new(StoreErrorKind::Unexpected, format!("a lock nobody has was answered {other:?}"))),
         Err(trouble) => Err(trouble),
     };
-    let kept = token
-        .clone()
-        .and_then(|token| ask(store, clock, Step::Renew { claim: claim.clone(), token, pass: None, repair: true }));
+    let kept = token.clone().and_then(|token| {
+        ask(store, clock, Step::Renew { claim: claim.clone(), token, pass: None, repair: Repair::Never })
+    });
     let last = token.as_ref().map_or(guess, |token| *token);
-    let raise = token.is_err().then_some(last).filter(|_| !store.abilities().mints);
+    let raise = token.is_err().then_some(last).filter(|_| store.abilities().minting != Minting::InOrder);
     let freed = ask(
         store,
         clock,

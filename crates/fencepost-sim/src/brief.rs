@@ -13,6 +13,7 @@ fn claim(claim: &Claim) -> String {
 fn proposal(proposal: Proposal) -> String {
     match proposal {
         Proposal::Next => "the next token".into(),
+        Proposal::Bounded(bound) => format!("the next token, bound {bound}"),
         Proposal::Exactly(token) => token.to_string(),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use fencepost_core::store::Minting;
 use fencepost_core::store::table::WINDOW;
 use fencepost_testkit::dice::Dice;
 
@@ -94,6 +95,8 @@ pub struct Plan {
     /// A story that is played instead of random work.
     pub story: Option<Story>,
     pub(crate) nodes: usize,
+    /// If there is one node: it takes bounds, and may hear things late.
+    pub(crate) bounded: bool,
     pub(crate) processes: usize,
     pub(crate) tasks: usize,
     pub(crate) ttl: Duration,
@@ -143,6 +146,7 @@ impl Plan {
             control: None,
             story: None,
             nodes,
+            bounded: false,
             processes,
             tasks: 2,
             ttl,
@@ -164,11 +168,23 @@ impl Plan {
             Mode::Wild => plan.wild(&mut dice),
         }
         if plan.nodes == 1 {
-            // The contract: a store that mints its tokens runs the steps of one owner in their order.
-            (plan.weather.ordered, plan.weather.repeat_requests) = (true, 0);
+            // The contract: some stores that mint run the steps of one owner in their order, others take bounds.
+            plan.bounded = dice.per_mille(500);
+            if !plan.bounded {
+                (plan.weather.ordered, plan.weather.repeat_requests) = (true, 0);
+            }
         }
         plan.faults.sort_by_key(|(at, _)| *at);
         plan
+    }
+
+    /// Who decides which token a grant carries.
+    pub(crate) fn minting(&self) -> Minting {
+        match (self.nodes, self.bounded) {
+            (1, true) => Minting::Bounded,
+            (1, false) => Minting::InOrder,
+            _ => Minting::Engine,
+        }
     }
 
     /// Nothing but processes that stand still, again and again.

@@ -17,6 +17,7 @@ pub(crate) struct Rows {
 pub(crate) struct Entry {
     pub(crate) holders: Vec<Held>,
     pub(crate) last: Option<FencingToken>,
+    spent: Option<FencingToken>,
     pub(crate) line: BTreeMap<(FencingToken, Owner), Queued>,
     tickets: BTreeMap<Owner, FencingToken>,
     revoked: BTreeMap<Owner, ()>,
@@ -91,6 +92,15 @@ impl Shelf for Desk<'_> {
 
     fn set_last(&mut self, last: FencingToken) -> Result<(), Infallible> {
         self.entry.last = Some(last);
+        Ok(())
+    }
+
+    fn spent(&mut self) -> Result<Option<FencingToken>, Infallible> {
+        Ok(self.entry.spent)
+    }
+
+    fn set_spent(&mut self, bound: FencingToken) -> Result<(), Infallible> {
+        self.entry.spent = Some(bound);
         Ok(())
     }
 

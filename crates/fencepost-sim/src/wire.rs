@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use fencepost_core::FencingToken;
 use fencepost_core::store::{
-    Abilities, Answer, Claim, Clock, Closing, Event, Listening, Mailbox, Moment, Owed, Owner, Post, Proposal, Reply,
-    Step, Store,
+    Abilities, Answer, Claim, Clock, Closing, Event, Listening, Mailbox, Minting, Moment, Owed, Owner, Post, Proposal,
+    Repair, Reply, Step, Store,
 };
 
 use crate::flaw::Flaw;
@@ -34,7 +34,7 @@ pub(crate) struct Wire {
     pub(crate) pid: Pid,
     pub(crate) node: usize,
     pub(crate) life: Life,
-    pub(crate) mints: bool,
+    pub(crate) minting: Minting,
     pub(crate) together: bool,
     pub(crate) flaw: Option<Flaw>,
     /// The process's own.
@@ -47,13 +47,13 @@ pub(crate) struct Wire {
 impl Wire {
     pub(crate) fn new(hub: &Hub, pid: Pid, node: usize, life: &Life, plan: &Plan, clock: &Clock) -> Self {
         let (clock, sent) = (clock.clone(), Arc::default());
-        let (mints, together, flaw) = (plan.nodes == 1, plan.together, plan.flaw);
+        let (minting, together, flaw) = (plan.minting(), plan.together, plan.flaw);
         Self {
             hub: hub.clone(),
             pid,
             node,
             life: life.clone(),
-            mints,
+            minting,
             together,
             flaw,
             clock,
@@ -102,8 +102,12 @@ impl Wire {
                 if let Some((_, late)) = held {
                     let at = self.hub.net().now + nanos(claim.ttl) / 3;
                     let token = self.renewed_token(claim);
-                    let renewal =
-                        token.map(|token| Step::Renew { claim: claim.clone(), token, pass: None, repair: true });
+                    let renewal = token.map(|token| Step::Renew {
+                        claim: claim.clone(),
+                        token,
+                        pass: None,
+                        repair: Repair::NotLater,
+                    });
                     if let Some(step) = renewal {
                         let (from, node) = (self.pid, self.node);
                         self.hub.net().post(at, Parcel::Send { from, node, step, reply: late });
@@ -178,7 +182,7 @@ impl Mailbox for Twist {
 impl Store for Wire {
     fn abilities(&self) -> Abilities {
         Abilities {
-            mints: self.mints,
+            minting: self.minting,
             queues: true,
             tells: false,
             relays: true,

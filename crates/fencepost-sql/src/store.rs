@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use fencepost_core::Connect;
 use fencepost_core::store::{
-    self, Abilities, Claim, Clock, FencingToken, Listening, Moment, Owner, Reply, Step, Store, StoreError,
+    self, Abilities, Claim, Clock, FencingToken, Listening, Minting, Moment, Owner, Reply, Step, Store, StoreError,
     StoreErrorKind,
 };
 use tokio::runtime::{Builder, Handle};
@@ -133,7 +133,7 @@ pub async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Option
 impl<D: Database> Store for SqlStore<D> {
     fn abilities(&self) -> Abilities {
         Abilities {
-            mints: true,
+            minting: Minting::InOrder,
             queues: true,
             tells: false,
             relays: true,

@@ -12,7 +12,7 @@
 //! - [`etcd`]: etcd servers, one or a cluster of three.
 //! - [`zookeeper`]: ZooKeeper servers, one or an ensemble of three.
 //! - [`shared`]: a server that lives as long as somebody uses it.
-//! - [`sql`]: what goes wrong with databases, the same for each; [`sql_races`]: many at one lock of theirs; [`sql_table`]:
+//! - [`sql`]: what goes wrong with databases, the same for each; [`sql_races`]: many at one lock of theirs; [`minted_table`]:
 //!   their steps against the table.
 //! - [`proxy`]: a wire to such a server that can be cut, slowed and made to lose what it carries.
 //! - [`net`]: who can reach whom, by namespaces (a [`room`]) or by proxies.
@@ -36,6 +36,7 @@ pub mod findings;
 pub mod http;
 pub mod load;
 pub mod mariadb;
+pub mod minted_table;
 pub mod net;
 pub mod nodes;
 pub mod pgbouncer;
@@ -55,7 +56,6 @@ pub mod shared;
 pub mod skewed;
 pub mod sql;
 pub mod sql_races;
-pub mod sql_table;
 pub mod steps;
 mod stock_rows;
 pub mod turns;

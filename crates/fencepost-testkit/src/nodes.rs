@@ -9,6 +9,32 @@ use crate::recorder::Recorded;
 /// A node whose steps are written down as they arrive, behind a network that may be bad.
 pub type Node = Faulty<Recorded<Memory>>;
 
+/// How many nodes there are, and what they ask of their links.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// One that mints its tokens, and is asked in order.
+    InOrder,
+    /// One that mints its tokens by bounds, and may hear things late.
+    Bounded,
+    /// Several that are proposed to, and may hear things late.
+    Voting(usize),
+}
+
+impl Kind {
+    /// How many nodes.
+    pub fn count(self) -> usize {
+        match self {
+            Self::InOrder | Self::Bounded => 1,
+            Self::Voting(count) => count,
+        }
+    }
+
+    /// What each node has to be asked for in the order sent.
+    pub fn in_order(self) -> bool {
+        self == Self::InOrder
+    }
+}
+
 /// Some nodes. Every connection made here shares them.
 #[derive(Clone, Debug)]
 pub struct Nodes {
@@ -16,16 +42,22 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// So many nodes, all of one clock. One node mints its tokens, several are proposed to.
+    /// So many nodes, all of one clock. One node mints its tokens and is asked in order, several are proposed to.
     pub fn new(count: usize, clock: &Clock, seed: u64, faults: Faults) -> Self {
-        let node = |number: usize| {
-            let memory = match count {
-                1 => Memory::new(clock.clone()),
-                _ => Memory::node(clock.clone(), &format!("node-{number}")),
-            };
-            Faulty::new(Recorded::new(memory), clock.clone(), seed.wrapping_add(number as u64), faults)
+        Self::of(if count == 1 { Kind::InOrder } else { Kind::Voting(count) }, clock, seed, faults)
+    }
+
+    /// The nodes of this kind of store, all of one clock.
+    pub fn of(kind: Kind, clock: &Clock, seed: u64, faults: Faults) -> Self {
+        let memory = |number: usize| match kind {
+            Kind::InOrder => Memory::new(clock.clone()),
+            Kind::Bounded => Memory::bounded(clock.clone()),
+            Kind::Voting(_) => Memory::node(clock.clone(), &format!("node-{number}")),
         };
-        Self { nodes: (0..count).map(node).collect() }
+        let node = |number: usize| {
+            Faulty::new(Recorded::new(memory(number)), clock.clone(), seed.wrapping_add(number as u64), faults)
+        };
+        Self { nodes: (0..kind.count()).map(node).collect() }
     }
 
     /// A new connection to the same nodes.

@@ -8,7 +8,7 @@ use fencepost_core::store::Step;
 use fencepost_core::{Blocking, Guard, Locks, VirtualClock};
 use fencepost_testkit::dice::Dice;
 use fencepost_testkit::faulty::Faults;
-use fencepost_testkit::nodes::Nodes;
+use fencepost_testkit::nodes::{Kind, Nodes};
 use fencepost_testkit::poll;
 
 const CASES: u64 = 10_000;
@@ -43,11 +43,11 @@ async fn work(guard: &Guard) {
 fn case(seed: u64) -> BTreeMap<&'static str, u64> {
     let mut dice = Dice::new(seed);
     let clock = VirtualClock::new();
-    let count = [1, 3, 5][dice.below(3) as usize];
-    // A store that mints must be asked in order; nodes that are proposed to may hear things late and twice.
+    let kind = [Kind::InOrder, Kind::Bounded, Kind::Voting(3), Kind::Voting(5)][dice.below(4) as usize];
     let delay_max = Duration::from_millis(20);
-    let faults = Faults { delay: 900, duplicate: 100, lose: 0, delay_max, in_order: count == 1, answers_only: false };
-    let nodes = Nodes::new(count, &clock.clock(), seed, faults);
+    let in_order = kind.in_order();
+    let faults = Faults { delay: 900, duplicate: 100, lose: 0, delay_max, in_order, answers_only: false };
+    let nodes = Nodes::of(kind, &clock.clock(), seed, faults);
     let workers = 1 + dice.below(3);
     let mut futures: Vec<(u64, Working)> = (0..workers)
         .map(|number| {

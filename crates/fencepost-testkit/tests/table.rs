@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fencepost_core::store::{Answer, Claim, Event, LockName, Loss, Memory, Mode, Proposal, Step, Then, table};
+use fencepost_core::store::{Answer, Claim, Event, LockName, Loss, Memory, Mode, Proposal, Repair, Step, Then, table};
 use fencepost_core::{FencingToken, VirtualClock};
 use fencepost_testkit::steps::{claim, listen, run};
 
@@ -85,7 +85,7 @@ fn a_renewal_re_creates_a_missing_grant_only_if_no_later_token_was_seen() {
     let token = now.offset(10);
     assert!(matches!(run(&node, acquire(&mine, token)), Ok(Answer::Granted { .. })));
     clock.turn(Duration::from_secs(31));
-    let renew = Step::Renew { claim: mine.clone(), token, pass: None, repair: true };
+    let renew = Step::Renew { claim: mine.clone(), token, pass: None, repair: Repair::NotLater };
     assert_eq!(run(&node, renew.clone()), Ok(Answer::Kept), "nobody had it since");
     clock.turn(Duration::from_secs(31));
     let other = claim("other", None);
@@ -104,7 +104,7 @@ fn a_renewal_keeps_no_grant_that_is_newer_than_its_token() {
         let (mine, other) = (claim("mine", None), claim("other", None));
         let token = now.offset(10);
         assert!(matches!(run(&node, acquire(&mine, token)), Ok(Answer::Granted { .. })));
-        let renew = Step::Renew { claim: mine.clone(), token, pass: None, repair: true };
+        let renew = Step::Renew { claim: mine.clone(), token, pass: None, repair: Repair::NotLater };
         assert_eq!(run(&node, renew.clone()), Ok(Answer::Kept));
         // A clock that jumped ends it without a word, an operator leaves a note.
         let end = match evicted {
@@ -117,7 +117,7 @@ fn a_renewal_keeps_no_grant_that_is_newer_than_its_token() {
         assert_eq!(run(&node, acquire(&mine, now.offset(30))), Ok(Answer::Granted { token: now.offset(30) }));
         let why = if evicted { Loss::Revoked } else { Loss::TakenOver };
         assert_eq!(run(&node, renew), Ok(Answer::Lost(why)));
-        let lower = Step::Renew { claim: mine, token: now.offset(31), pass: None, repair: true };
+        let lower = Step::Renew { claim: mine, token: now.offset(31), pass: None, repair: Repair::NotLater };
         assert_eq!(run(&node, lower), Ok(Answer::Kept), "an older grant of the same hold");
     }
 }
@@ -150,11 +150,15 @@ fn a_downgrade_hands_over_to_the_reader_that_comes_next_and_once_only() {
         assert!(matches!(run(&node, acquire(claim, token)), Ok(Answer::Held { .. })));
     }
     let pass = Some(Proposal::Exactly(now.offset(30)));
-    let downgrade = Step::Renew { claim: reader_of(&mine), token, pass, repair: true };
+    let downgrade = Step::Renew { claim: reader_of(&mine), token, pass, repair: Repair::NotLater };
     // The second is a repeat, the third a repeat whose token would fit.
     for pass in [now.offset(30), now.offset(30), now.offset(31)] {
-        let downgrade =
-            Step::Renew { claim: reader_of(&mine), token, pass: Some(Proposal::Exactly(pass)), repair: true };
+        let downgrade = Step::Renew {
+            claim: reader_of(&mine),
+            token,
+            pass: Some(Proposal::Exactly(pass)),
+            repair: Repair::NotLater,
+        };
         assert_eq!(run(&node, downgrade), Ok(Answer::Kept));
         assert_eq!(holders(&node), [(token, true), (now.offset(30), true)]);
     }
@@ -173,14 +177,18 @@ fn whatever_of_the_writer_arrives_after_its_downgrade_leaves_it_a_reader() {
     let mine = claim("mine", None);
     let token = now.offset(10);
     assert!(matches!(run(&node, acquire(&mine, token)), Ok(Answer::Granted { .. })));
-    let downgrade =
-        Step::Renew { claim: reader_of(&mine), token, pass: Some(Proposal::Exactly(now.offset(11))), repair: true };
+    let downgrade = Step::Renew {
+        claim: reader_of(&mine),
+        token,
+        pass: Some(Proposal::Exactly(now.offset(11))),
+        repair: Repair::NotLater,
+    };
     assert_eq!(run(&node, downgrade), Ok(Answer::Kept));
     let other = reader_of(&claim("other", None));
     assert!(matches!(run(&node, acquire(&other, now.offset(20))), Ok(Answer::Granted { .. })));
     let unify = Proposal::Exactly(now.offset(30));
     let late = [
-        Step::Renew { claim: mine.clone(), token, pass: None, repair: true },
+        Step::Renew { claim: mine.clone(), token, pass: None, repair: Repair::NotLater },
         acquire(&mine, token),
         Step::Acquire { claim: mine.clone(), attempt: 2, token: unify, unify: true },
     ];
@@ -199,7 +207,7 @@ fn an_eviction_raises_the_fence_so_that_the_holder_cannot_come_back() {
     let evict = Step::Evict { name: mine.name.clone(), above: Proposal::Exactly(now.offset(50)) };
     assert!(matches!(run(&node, evict), Ok(Answer::Evicted(out)) if out.len() == 1));
     assert_eq!(
-        run(&node, Step::Renew { claim: mine, token: now.offset(10), pass: None, repair: true }),
+        run(&node, Step::Renew { claim: mine, token: now.offset(10), pass: None, repair: Repair::NotLater }),
         Ok(Answer::Lost(Loss::Revoked))
     );
     assert!(matches!(run(&node, acquire(&claim("next", None), now.offset(50))), Ok(Answer::Stale { .. })));
@@ -211,13 +219,13 @@ fn what_a_renewal_kept_is_not_freed_by_a_late_give_back_of_an_older_grant() {
     let (_, node, now) = node();
     let mine = claim("mine", None);
     assert!(matches!(run(&node, acquire(&mine, now.offset(10))), Ok(Answer::Granted { .. })));
-    let renew = Step::Renew { claim: mine.clone(), token: now.offset(20), pass: None, repair: true };
+    let renew = Step::Renew { claim: mine.clone(), token: now.offset(20), pass: None, repair: Repair::NotLater };
     assert_eq!(run(&node, renew), Ok(Answer::Kept));
     let pass = Proposal::Exactly(now.offset(30));
     let late = Step::GiveBack { claim: mine.clone(), attempt: 2, token: now.offset(10), pass };
     assert_eq!(run(&node, late), Ok(Answer::NotHeld));
     assert!(matches!(run(&node, acquire(&claim("other", None), now.offset(40))), Ok(Answer::Held { .. })));
-    let far = Step::Renew { claim: mine, token: now.plus(table::WINDOW * 2), pass: None, repair: true };
+    let far = Step::Renew { claim: mine, token: now.plus(table::WINDOW * 2), pass: None, repair: Repair::NotLater };
     assert_eq!(run(&node, far), Ok(Answer::Lost(Loss::TakenOver)), "it would poison the fence");
 }
 
@@ -246,4 +254,86 @@ fn a_relay_keeps_the_order_of_tickets() {
     };
     let granted = Answer::Granted { token: now.offset(40) };
     assert_eq!(run(&node, relay), Ok(Answer::Relayed { freed: true, then: Box::new(granted) }));
+}
+
+fn bounded(claim: &Arc<Claim>, bound: FencingToken) -> Step {
+    Step::Acquire { claim: claim.clone(), attempt: 1, token: Proposal::Bounded(bound), unify: false }
+}
+
+fn end(claim: &Arc<Claim>, raise: Option<FencingToken>, pass: FencingToken) -> Step {
+    Step::Release { claim: claim.clone(), raise, pass: Proposal::Bounded(pass), then: None, only: None }
+}
+
+fn granted(answer: Result<Answer, fencepost_core::store::Trouble>) -> FencingToken {
+    match answer {
+        Ok(Answer::Granted { token }) => token,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_bound_has_no_influence_on_the_token() {
+    let clock = VirtualClock::new();
+    let store = Memory::bounded(clock.clock());
+    let now = FencingToken::at(clock.clock().wall());
+    let mut last = None;
+    for bound in [now, now.offset(1), now.plus(Duration::from_secs(5)), now.plus(table::WINDOW)] {
+        let mine = claim("mine", None);
+        let token = granted(run(&store, bounded(&mine, bound)));
+        assert!(Some(token) > last && token < now.offset(16), "{token} after {last:?}, asked for with {bound}");
+        last = Some(token);
+        assert_eq!(run(&store, end(&mine, None, bound)), Ok(Answer::Freed));
+    }
+    let far = now.plus(table::WINDOW);
+    for bound in [far.offset(17), FencingToken::from_number(1).expect("a token")] {
+        let stale = Ok(Answer::Stale { last: Some(far), clock: now });
+        assert_eq!(run(&store, bounded(&claim("mine", None), bound)), stale, "{bound} is far from the store's clock");
+    }
+}
+
+#[test]
+fn what_comes_late_or_twice_is_stale_and_others_go_on() {
+    let clock = VirtualClock::new();
+    let store = Memory::bounded(clock.clock());
+    let now = FencingToken::at(clock.clock().wall());
+    let (mine, other) = (claim("mine", None), claim("other", None));
+    // Three requests: an early one is still under way, one is answered, and the release knows of one that is not.
+    let token = granted(run(&store, bounded(&mine, now.offset(2))));
+    let spent = |bound| Ok(Answer::Stale { last: Some(bound), clock: now });
+    assert_eq!(run(&store, end(&mine, None, now.offset(3))), Ok(Answer::Freed));
+    assert_eq!(run(&store, bounded(&mine, now.offset(1))), spent(now.offset(2)), "late");
+    assert_eq!(run(&store, bounded(&mine, now.offset(2))), spent(now.offset(2)), "twice");
+    assert_eq!(run(&store, end(&mine, Some(now.offset(3)), now.offset(4))), Ok(Answer::NotHeld));
+    assert_eq!(run(&store, bounded(&mine, now.offset(3))), spent(now.offset(3)), "after its release");
+    // A client with such a bound asks again.
+    assert_eq!(run(&store, bounded(&other, now.offset(3))), spent(now.offset(3)));
+    assert!(granted(run(&store, bounded(&other, now.offset(4)))) > token);
+    // A give-back that comes late brings nobody into the line again.
+    let late = claim("late", Some(now.offset(1)));
+    let _ear = listen(&store, &late);
+    let pass = Proposal::Bounded(now.offset(3));
+    assert_eq!(run(&store, Step::GiveBack { claim: late, attempt: 1, token, pass }), Ok(Answer::NotHeld));
+    assert_eq!(store.rows_in_use(), 1, "the other's grant");
+}
+
+#[test]
+fn a_lease_that_has_ended_is_made_again_only_where_all_is_forgotten() {
+    let clock = VirtualClock::new();
+    let store = Memory::bounded(clock.clock());
+    let now = FencingToken::at(clock.clock().wall());
+    let renew = |claim: &Arc<Claim>, token| {
+        run(&store, Step::Renew { claim: claim.clone(), token, pass: None, repair: Repair::Forgotten })
+    };
+    let mine = claim("mine", None);
+    let token = granted(run(&store, bounded(&mine, now)));
+    clock.turn(Duration::from_secs(31));
+    assert_eq!(renew(&mine, token), Ok(Answer::Lost(Loss::TakenOver)), "over, though nobody took it");
+    store.forget(Duration::ZERO);
+    assert_eq!(renew(&mine, token), Ok(Answer::Kept), "all is forgotten");
+    let later = granted(run(&store, bounded(&mine, now.plus(Duration::from_secs(31)))));
+    assert_eq!(later, token, "it is held under its own token");
+    store.forget(Duration::ZERO);
+    let (other, now) = (claim("other", None), now.plus(Duration::from_secs(31)));
+    assert!(granted(run(&store, bounded(&other, now))) > token);
+    assert_eq!(renew(&mine, token), Ok(Answer::Lost(Loss::TakenOver)), "another has it");
 }

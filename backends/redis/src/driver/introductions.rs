@@ -125,7 +125,8 @@ impl Driver {
             };
             let mut unsent = Vec::new();
             let trust_by = if clustered { Trust::Judged } else { Trust::Marker };
-            let dialect = Dialect { major: server.major, trust: trust_by, layout: peer.link.keys.layout };
+            let (layout, mints) = (peer.link.keys.layout, peer.link.keys.minting.by_store());
+            let dialect = Dialect { major: server.major, trust: trust_by, layout, mints };
             let vouches = peer.link.vouches().to_vec();
             let trust = if trust.is_empty() { trust } else { [trust, vec![vouches]].concat() };
             let expected = greeting::equip(&mut unsent, dialect, &trust);

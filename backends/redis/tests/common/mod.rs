@@ -201,8 +201,9 @@ pub(crate) fn value(server: &Server<Redis>, name: &str) -> Option<String> {
 /// The last token that a server has seen for a lock; 0 if none.
 pub(crate) fn fence(server: &Server<Redis>, name: &str) -> u64 {
     let word = server.word(&["GET", &format!("fp:fence:{{lock:{name}}}")]);
-    // Marked with a `+` once somebody waited.
-    word.map_or(0, |word| word.trim_end_matches('+').parse().expect("a token"))
+    // Behind it is a `+` once somebody waited, and the highest bound that is spent.
+    let digits = |word: String| word.split(['+', '|']).next().map(str::to_owned);
+    word.and_then(digits).map_or(0, |digits| digits.parse().expect("a token"))
 }
 
 /// How many scripts a server has run.

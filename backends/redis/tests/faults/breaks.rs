@@ -15,7 +15,7 @@ use crate::common::{PATIENCE, Place, is_clean, once_reachable, until};
 /// Longer than the test is patient: what is left behind is seen.
 const TTL: Duration = Duration::from_secs(300);
 /// The replies of a turn are at least so many bytes.
-const REPLIES: usize = 16;
+const REPLIES: usize = 32;
 /// How many places in each direction; with `FENCEPOST_LONG` it is every byte.
 const PLACES: usize = 40;
 

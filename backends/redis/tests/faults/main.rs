@@ -9,6 +9,7 @@ mod common;
 mod disks;
 mod exhaustion;
 mod holders;
+mod lost_tokens;
 mod partitions;
 
 use std::time::{Duration, Instant};
@@ -40,6 +41,7 @@ fn in_another_process() {
     match role.as_str() {
         "sleeps" => clocks::sleeps(&place),
         "believes another time" => clocks::believes_another_time(&place),
+        "takes when told" => lost_tokens::takes_when_told(&place),
         "is paused" => holders::is_paused(&place),
         "is killed" => holders::is_killed(&place),
         "is starved" => exhaustion::is_starved(&place),

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use fencepost_core::store::{Answer, Claim, Clock, FencingToken, Loss, Proposal, Step, Store, Then};
+use fencepost_core::store::{Answer, Claim, Clock, FencingToken, Loss, Proposal, Repair, Step, Store, Then, Trouble};
 use fencepost_core::{AcquireError, Blocking, EventKind};
 use fencepost_testkit::contract::{Subject, wait_for};
 use fencepost_testkit::proxy::Flow;
@@ -24,16 +24,24 @@ fn node(place: &Place) -> Arc<dyn Store> {
     fencepost_redis::nodes("redis", &place.rest(), clock).block().expect("it is up").remove(0)
 }
 
+/// A bound that was not used yet.
 fn fresh(store: &Arc<dyn Store>) -> FencingToken {
-    store.clock().expect("it was asked").plus(Duration::from_secs(5))
+    store.clock().expect("it was asked")
 }
 
-fn acquire(claim: &Arc<Claim>, token: FencingToken, unify: bool) -> Step {
-    Step::Acquire { claim: claim.clone(), attempt: 1, token: Proposal::Exactly(token), unify }
+fn acquire(claim: &Arc<Claim>, bound: FencingToken) -> Step {
+    Step::Acquire { claim: claim.clone(), attempt: 1, token: Proposal::Bounded(bound), unify: false }
+}
+
+fn granted(answer: Result<Answer, Trouble>) -> FencingToken {
+    match answer {
+        Ok(Answer::Granted { token }) => token,
+        other => panic!("{other:?}"),
+    }
 }
 
 fn release(claim: &Arc<Claim>, raise: FencingToken, then: Option<Then>) -> Step {
-    Step::Release { claim: claim.clone(), raise: Some(raise), pass: Proposal::Exactly(raise.next()), then, only: None }
+    Step::Release { claim: claim.clone(), raise: Some(raise), pass: Proposal::Bounded(raise.next()), then, only: None }
 }
 
 fn count(server: &Server<Redis>) -> String {
@@ -45,16 +53,13 @@ fn count(server: &Server<Redis>) -> String {
 fn an_acquire_that_is_sent_twice_counts_once_and_one_release_frees_it() {
     let place = place();
     let (store, server) = (node(&place), &place.servers[0]);
-    let (claim, token) = (claim("ours", None), fresh(&store));
-    assert_eq!(run(&*store, acquire(&claim, token, false)), Ok(Answer::Granted { token }));
-    assert_eq!(run(&*store, acquire(&claim, token, false)), Ok(Answer::Granted { token }), "the same again");
-    let newer = token.next();
-    assert_eq!(run(&*store, acquire(&claim, newer, false)), Ok(Answer::Granted { token }), "as one that got no reply");
+    let (claim, bound) = (claim("ours", None), fresh(&store));
+    let token = granted(run(&*store, acquire(&claim, bound)));
+    assert_eq!(granted(run(&*store, acquire(&claim, bound))), token, "the same again");
+    assert_eq!(granted(run(&*store, acquire(&claim, bound.next()))), token, "as one that got no reply");
     assert_eq!((count(server).as_str(), last(server, "x")), ("1", token.as_u64()));
-    assert_eq!(run(&*store, acquire(&claim, newer, true)), Ok(Answer::Granted { token: newer }), "one token for all");
-    assert_eq!((count(server).as_str(), last(server, "x")), ("1", newer.as_u64()));
-    assert_eq!(run(&*store, release(&claim, newer, None)), Ok(Answer::Freed));
-    assert_eq!(run(&*store, release(&claim, newer, None)), Ok(Answer::NotHeld), "it was sent twice");
+    assert_eq!(run(&*store, release(&claim, bound.next(), None)), Ok(Answer::Freed));
+    assert_eq!(run(&*store, release(&claim, bound.next(), None)), Ok(Answer::NotHeld), "it was sent twice");
     assert!(Theirs::at(server).lock("x", THEIR_TTL_MS), "free: {:?}", hash(server, "x"));
 }
 
@@ -62,25 +67,24 @@ fn an_acquire_that_is_sent_twice_counts_once_and_one_release_frees_it() {
 fn what_arrives_after_its_own_release_does_nothing() {
     let place = place();
     let (store, server) = (node(&place), &place.servers[0]);
-    let (claim, token) = (claim("ours", None), fresh(&store));
+    let (claim, bound) = (claim("ours", None), fresh(&store));
     // The release overtakes the acquire.
-    assert_eq!(run(&*store, release(&claim, token, None)), Ok(Answer::NotHeld));
-    assert!(
-        matches!(run(&*store, acquire(&claim, token, false)), Ok(Answer::Stale { last: Some(last), .. }) if last == token)
-    );
-    let renewal = Step::Renew { claim: claim.clone(), token, pass: None, repair: true };
+    assert_eq!(run(&*store, release(&claim, bound, None)), Ok(Answer::NotHeld));
+    let late = run(&*store, acquire(&claim, bound));
+    assert!(matches!(late, Ok(Answer::Stale { last: Some(spent), .. }) if spent == bound), "{late:?}");
+    let renewal = Step::Renew { claim: claim.clone(), token: bound, pass: None, repair: Repair::Forgotten };
     assert_eq!(run(&*store, renewal), Ok(Answer::Lost(Loss::TakenOver)));
     assert!(hash(server, "x").is_empty());
     // A give-back names its token.
-    let other = fresh(&store).next();
-    assert_eq!(run(&*store, acquire(&claim, other, false)), Ok(Answer::Granted { token: other }));
+    let other = bound.offset(2);
+    let token = granted(run(&*store, acquire(&claim, other)));
     let give_back = |token| {
-        let pass = Proposal::Exactly(other.next());
+        let pass = Proposal::Bounded(other.next());
         Step::GiveBack { claim: claim.clone(), attempt: 2, token, pass }
     };
-    assert_eq!(run(&*store, give_back(token)), Ok(Answer::NotHeld), "an older one");
+    assert_eq!(run(&*store, give_back(token.next())), Ok(Answer::NotHeld), "another one");
     assert_eq!(count(server), "1");
-    assert_eq!(run(&*store, give_back(other)), Ok(Answer::Freed));
+    assert_eq!(run(&*store, give_back(token)), Ok(Answer::Freed));
 }
 
 /// A claim that goes with a release of its own process would always be faster than one of theirs: it has to ask.
@@ -88,12 +92,12 @@ fn what_arrives_after_its_own_release_does_nothing() {
 fn a_lock_is_not_passed_on_inside_a_process_but_told_to_all() {
     let place = place();
     let (store, server) = (node(&place), &place.servers[0]);
-    let (first, token) = (claim("first", None), fresh(&store));
-    assert_eq!(run(&*store, acquire(&first, token, false)), Ok(Answer::Granted { token }));
-    let second = claim("second", Some(token));
+    let (first, bound) = (claim("first", None), fresh(&store));
+    let token = granted(run(&*store, acquire(&first, bound)));
+    let second = claim("second", Some(bound));
     let (_listening, told) = listen(&*store, &second);
     let then = Then { claim: second.clone(), attempt: 1 };
-    match run(&*store, release(&first, token, Some(then))) {
+    match run(&*store, release(&first, bound, Some(then))) {
         Ok(Answer::Relayed { freed: true, then }) => {
             assert_eq!(*then, Answer::Held { holder: None, last: Some(token), ticket: None });
         }
@@ -102,7 +106,7 @@ fn a_lock_is_not_passed_on_inside_a_process_but_told_to_all() {
     assert!(Theirs::at(server).lock("x", THEIR_TTL_MS), "it is free for whoever comes first");
     let event = told.recv_timeout(common::PATIENCE).expect("it is told, too");
     assert_eq!(event, fencepost_core::store::Event::MayPay);
-    assert!(matches!(run(&*store, acquire(&second, token.next(), false)), Ok(Answer::Held { holder: Some(_), .. })));
+    assert!(matches!(run(&*store, acquire(&second, bound.offset(2))), Ok(Answer::Held { holder: Some(_), .. })));
 }
 
 #[test]

@@ -34,7 +34,9 @@ fn hash(server: &Server<Redis>, name: &str) -> Vec<String> {
 
 /// The last token of a lock.
 fn last(server: &Server<Redis>, name: &str) -> u64 {
-    server.word(&["GET", &format!("fp:fence:{{{name}}}")]).map_or(0, |word| word.parse().expect("a token"))
+    let fence = server.word(&["GET", &format!("fp:fence:{{{name}}}")]);
+    let last = fence.and_then(|fence| fence.split('|').next().map(str::to_owned));
+    last.map_or(0, |digits| digits.parse().expect("a token"))
 }
 
 fn names(locks: &Locks) -> Vec<String> {

@@ -309,7 +309,7 @@ impl Course {
             Phase::Held(hold) if hold.lost.is_none() && !hold.is_shared(&self.claim) => hold.raise(),
             _ => return None,
         };
-        let pass = self.quorum.proposal(Some(raise));
+        let pass = self.quorum.proposal(raise);
         let (next, (claim, attempt)) = match self.quorum.line.after(self) {
             // The store was there for us.
             Some(next) => next.begin_carried(now, pass, true).map(|carried| (next, carried))?,
@@ -323,10 +323,7 @@ impl Course {
     /// Releases it once more, because it ended while somebody else's step with its request was about to be sent: its own
     /// release may have come before what it was to undo.
     pub(super) fn undo(self: &Arc<Self>, asked: Proposal, now: Moment) {
-        let raise = match asked {
-            Proposal::Exactly(token) => Some(token),
-            Proposal::Next => None,
-        };
+        let raise = asked.number();
         for (node, store) in self.quorum.nodes.iter().enumerate() {
             let (claim, pass) = (self.claim.clone(), self.quorum.proposal(raise));
             let step = Step::Release { claim, raise, pass, then: None, only: None };

@@ -75,7 +75,7 @@ enum Said {
 impl Farewell {
     /// The end of a hold.
     pub(super) fn of_hold(scene: &Scene<'_>, hold: &Hold, relay: Option<Relay>) -> Self {
-        let nodes = (0..scene.nodes()).map(|_| Some(Some(hold.raise()))).collect();
+        let nodes = (0..scene.nodes()).map(|_| Some(hold.raise())).collect();
         let vouched = hold.vouched(scene.now);
         Self { relay, vouched, lost: hold.lost, only: hold.only, ..Self::new(scene, nodes, true) }
     }

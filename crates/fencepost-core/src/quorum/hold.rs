@@ -11,7 +11,7 @@ use crate::error::{self, LossReason, StoreError, StoreErrorKind};
 use crate::event::EventKind;
 use crate::lease::valid_until;
 use crate::state::YieldRequest;
-use crate::store::{Answer, Claim, Loss, Mode, Step, Trouble};
+use crate::store::{Answer, Claim, Loss, Minting, Mode, Repair, Step, Trouble};
 use crate::token::FencingToken;
 
 /// How many requests to yield a hold remembers: nodes that missed the newest repeat an older one.
@@ -20,8 +20,9 @@ const HEARD_MAX: usize = 16;
 /// A claim that has a majority.
 pub(super) struct Hold {
     pub(super) token: FencingToken,
-    /// The highest token ever proposed for this claim.
-    highest: FencingToken,
+    minting: Minting,
+    /// The highest number ever proposed for this claim, if its release has to name it.
+    highest: Option<FencingToken>,
     nodes: Vec<Node>,
     valid_until: Moment,
     /// What is asked for; less while only a hand-over vouches.
@@ -114,9 +115,11 @@ impl Hold {
         let full = valid_until.since(scene.now) > scene.claim.ttl - scene.claim.ttl / 10;
         let next = if full { scene.now.plus(scene.claim.ttl / 3) } else { scene.now };
         let life = if full { scene.claim.ttl } else { valid_until.since(scene.now) };
+        let minting = scene.quorum.abilities.minting;
         Self {
             token,
-            highest: highest.map_or(token, |highest| highest.max(token)),
+            minting,
+            highest: if minting == Minting::Bounded { highest } else { highest.max(Some(token)) },
             nodes,
             valid_until,
             full_margin: upkeep.margin,
@@ -151,9 +154,13 @@ impl Hold {
         Self { renewed: true, ..self }
     }
 
-    /// What a release has to raise the last token to: an acquire or a renewal that arrives after it is refused.
-    pub(super) fn raise(&self) -> FencingToken {
-        if self.renewed { self.highest.max(self.token.next()) } else { self.highest }
+    /// What a release has to raise the last token to, or the bound that it spends: an acquire or a renewal that arrives after it
+    /// is refused. Where the store mints by bounds it knows the last grant, and a late renewal makes none again.
+    pub(super) fn raise(&self) -> Option<FencingToken> {
+        match self.minting {
+            Minting::Engine | Minting::InOrder if self.renewed => self.highest.max(Some(self.token.next())),
+            _ => self.highest,
+        }
     }
 
     /// The nodes whose grants it rests on now.
@@ -217,13 +224,17 @@ impl Hold {
         self.renewed = true;
         let claim = self.reader.as_ref().map_or(scene.claim, |reader| &reader.claim);
         // A node that missed a downgrade catches up with any renewal.
-        let pass = (claim.mode == Mode::Shared).then(|| scene.quorum.proposal(Some(self.highest)));
+        let pass = (claim.mode == Mode::Shared).then(|| scene.quorum.proposal(self.highest));
+        let repair = match self.minting {
+            _ if !self.proven => Repair::Never,
+            Minting::Bounded => Repair::Forgotten,
+            Minting::Engine | Minting::InOrder => Repair::NotLater,
+        };
         for (node, state) in self.nodes.iter_mut().enumerate() {
             if state.asked.is_some_and(|asked| scene.owes(node, asked)) {
                 continue;
             }
             state.asked = Some(request);
-            let repair = self.proven;
             scene.send(node, request, Step::Renew { claim: claim.clone(), token: self.token, pass, repair });
         }
     }

@@ -37,7 +37,7 @@ use crate::event::{EventKind, Herald};
 use crate::foreign;
 use crate::name::Owner;
 use crate::store::table::WINDOW;
-use crate::store::{Abilities, Answer, Claim, Members, Owed, Proposal, Step, Store, Trouble};
+use crate::store::{Abilities, Answer, Claim, Members, Minting, Owed, Proposal, Step, Store, Trouble};
 use crate::token::FencingToken;
 
 pub(crate) use chance::Chance;
@@ -200,13 +200,14 @@ impl Quorum {
         (self.nodes.len() > 1).then(|| self.clock_guess())
     }
 
-    /// A token that the nodes should accept: in the middle of their window, and above what was seen.
+    /// What the nodes should accept: above what was seen, and a token in the middle of their window.
     fn proposal(&self, above: Option<FencingToken>) -> Proposal {
-        if self.abilities.mints {
-            return Proposal::Next;
+        let at_least = |guess: FencingToken| above.map_or(guess, |above| guess.max(above.next()));
+        match self.abilities.minting {
+            Minting::InOrder => Proposal::Next,
+            Minting::Bounded => Proposal::Bounded(at_least(self.clock_guess())),
+            Minting::Engine => Proposal::Exactly(at_least(self.clock_guess().plus(WINDOW / 2))),
         }
-        let guess = self.clock_guess().plus(WINDOW / 2);
-        Proposal::Exactly(above.map_or(guess, |above| guess.max(above.next())))
     }
 
     fn node_vote(&self, node: usize, latency: Duration, vote: Vote) -> NodeVote {
@@ -294,11 +295,11 @@ fn combined(nodes: &[Arc<dyn Store>]) -> Result<Abilities, StoreError> {
     let wrong = |message: &str| StoreError::new(StoreErrorKind::Misconfigured, "connect", message);
     let each: Vec<Abilities> = nodes.iter().map(|node| node.abilities()).collect();
     let Some(first) = each.first().cloned() else { return Err(wrong("a connection needs at least one node")) };
-    if each.len() > 1 && each.iter().any(|node| node.mints) {
+    if each.len() > 1 && each.iter().any(|node| node.minting.by_store()) {
         return Err(wrong("stores that mint their own tokens cannot vote together: their tokens are not ordered"));
     }
     Ok(each.into_iter().fold(first, |all, node| Abilities {
-        mints: all.mints && node.mints,
+        minting: all.minting,
         queues: all.queues && node.queues,
         tells: all.tells && node.tells,
         relays: all.relays && node.relays,

@@ -14,7 +14,7 @@ use crate::error::{self, StoreError, StoreErrorKind};
 use crate::lease::valid_until;
 use crate::state::Holder;
 use crate::store::table::WINDOW;
-use crate::store::{Answer, Proposal, Step, Trouble};
+use crate::store::{Answer, Minting, Proposal, Step, Trouble};
 use crate::token::FencingToken;
 
 pub(super) use votes::Node;
@@ -28,7 +28,7 @@ pub(super) struct Pursuit {
     margin: Duration,
     ballot: Ballot,
     pub(super) nodes: Vec<Node>,
-    /// The highest token ever proposed for this claim, pass tokens included.
+    /// The highest number ever proposed for this claim, passes included: of tokens, or of bounds where the store mints by them.
     pub(super) highest: Option<FencingToken>,
     round: Option<Round>,
     /// The newest request that puts its own token in the place of ours: what was answered to an older one is not there
@@ -173,9 +173,12 @@ impl Pursuit {
             }
             Ok(Answer::Stale { last, clock }) => {
                 view.last = view.last.max(last);
-                // In the middle of the window of the node's own clock: a token of its present is of the past on arrival.
-                let middle = clock.plus(WINDOW / 2);
-                let floor = last.map_or(middle, |last| last.next().max(middle));
+                let fits = match scene.quorum.abilities.minting {
+                    // In the middle of the window of the node's own clock: a token of its present is of the past on arrival.
+                    Minting::Engine => clock.plus(WINDOW / 2),
+                    Minting::InOrder | Minting::Bounded => clock,
+                };
+                let floor = last.map_or(fits, |last| last.next().max(fits));
                 self.record_refusal(scene, node, request, Vote::Stale(floor));
             }
             // To a give-back: it changes no vote.
@@ -280,16 +283,15 @@ impl Pursuit {
         scene.silent_at(node, self.nodes[node].asked)
     }
 
-    /// A fresh token, above what a majority has seen. A single node that lies about its last token is ignored.
+    /// A fresh number, above what a majority has seen. A single node that lies about its last token is ignored.
     fn propose(&mut self, scene: &Scene<'_>, floor: Option<FencingToken>) -> Proposal {
         let seen = scene.electorate().contents(|node| Some(self.nodes[node].last));
         let proposal = match (scene.quorum.proposal(seen.flatten()), floor) {
             (Proposal::Exactly(token), Some(floor)) => Proposal::Exactly(token.max(floor)),
+            (Proposal::Bounded(bound), Some(floor)) => Proposal::Bounded(bound.max(floor)),
             (proposal, _) => proposal,
         };
-        if let Proposal::Exactly(token) = proposal {
-            self.highest = self.highest.max(Some(token));
-        }
+        self.highest = self.highest.max(proposal.number());
         proposal
     }
 }

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::{
-    Abilities, Answer, Claim, Clock, Deed, Event, Listening, LockName, Moment, Part, Reply, Step, Store, Trouble,
+    Abilities, Answer, Claim, Clock, Deed, Event, Listening, LockName, Minting, Moment, Part, Reply, Step, Store,
+    Trouble,
 };
 use crate::name::Owner;
 use crate::store::table::{self, Held, Kept, Notice, Now, Queued, Shelf};
@@ -17,7 +18,7 @@ use crate::token::FencingToken;
 #[derive(Clone)]
 pub struct Memory {
     clock: Clock,
-    mints: bool,
+    minting: Minting,
     label: Arc<str>,
     rows: Arc<Mutex<Rows>>,
 }
@@ -34,6 +35,7 @@ struct Rows {
 struct Entry {
     holders: Vec<Held>,
     last: Option<FencingToken>,
+    spent: Option<FencingToken>,
     line: BTreeMap<(FencingToken, Owner), Queued>,
     tickets: HashMap<Owner, FencingToken>,
     revoked: HashMap<Owner, Moment>,
@@ -44,12 +46,21 @@ struct Entry {
 impl Memory {
     /// A store that decides alone and mints its tokens.
     pub fn new(clock: Clock) -> Self {
-        Self { clock, mints: true, label: "memory".into(), rows: Arc::default() }
+        Self::minting(clock, Minting::InOrder, "memory")
+    }
+
+    /// A store that decides alone and mints its tokens, although requests may reach it late.
+    pub fn bounded(clock: Clock) -> Self {
+        Self::minting(clock, Minting::Bounded, "memory")
     }
 
     /// A node of a quorum: the engine proposes the tokens.
     pub fn node(clock: Clock, label: &str) -> Self {
-        Self { clock, mints: false, label: label.into(), rows: Arc::default() }
+        Self::minting(clock, Minting::Engine, label)
+    }
+
+    fn minting(clock: Clock, minting: Minting, label: &str) -> Self {
+        Self { clock, minting, label: label.into(), rows: Arc::default() }
     }
 
     /// A restart that loses everything. Until the quarantine is over the node grants nothing.
@@ -162,12 +173,12 @@ fn prune(locks: &mut BTreeMap<LockName, Entry>, now: Now) {
 impl Store for Memory {
     fn abilities(&self) -> Abilities {
         Abilities {
-            mints: self.mints,
+            minting: self.minting,
             queues: true,
             tells: false,
             relays: true,
             together: true,
-            records: self.mints,
+            records: self.minting.by_store(),
             survives_restart: false,
             smallest_ttl: Duration::from_millis(20),
             largest_ttl: None,
@@ -246,6 +257,15 @@ impl Shelf for MemoryShelf<'_> {
 
     fn set_last(&mut self, last: FencingToken) -> Result<(), Infallible> {
         self.entry.last = Some(last);
+        Ok(())
+    }
+
+    fn spent(&mut self) -> Result<Option<FencingToken>, Infallible> {
+        Ok(self.entry.spent)
+    }
+
+    fn set_spent(&mut self, bound: FencingToken) -> Result<(), Infallible> {
+        self.entry.spent = Some(bound);
         Ok(())
     }
 

@@ -40,9 +40,8 @@ use crate::handle::as_engine;
 /// What a store can do. Few on purpose: a new ability has to change what the engine does.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Abilities {
-    /// The store mints tokens by itself ([`Proposal::Next`]); else the engine proposes them ([`Proposal::Exactly`]).
-    /// A store that mints must run the steps of one owner in the order submitted, also over a reconnect.
-    pub mints: bool,
+    /// Who decides which token a grant carries.
+    pub minting: Minting,
     /// The store keeps a line of waiters and hands over to its head.
     pub queues: bool,
     /// The store keeps no line, but tells whoever listens that a lock was freed: they ask again, in no order.
@@ -70,13 +69,56 @@ impl Abilities {
     }
 }
 
+/// Who decides which token a grant carries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Minting {
+    /// The engine, by [`Proposal::Exactly`]: several nodes that vote have to agree on one token.
+    Engine,
+    /// The store, by [`Proposal::Next`]. It runs the steps of one owner in the order submitted, also over a reconnect.
+    InOrder,
+    /// The store, by [`Proposal::Bounded`]. A request may run late, also after the release of its claim, or twice.
+    Bounded,
+}
+
+impl Minting {
+    /// The store decides alone, and mints.
+    pub fn by_store(self) -> bool {
+        self != Self::Engine
+    }
+}
+
 /// Which token a grant shall carry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Proposal {
     /// The store mints: one more than the last, and not below its clock.
     Next,
+    /// The store mints. A request brings a grant or a place in line only if its bound is above all that are spent, by such
+    /// requests or by releases: else it is a copy, or late, and stale. A bound lies within the window of the store's clock; it
+    /// has no influence on the token.
+    Bounded(FencingToken),
     /// This one, if it is above the last and within the window of the store's clock.
     Exactly(FencingToken),
+}
+
+impl Proposal {
+    /// The number that the client chose, if it chose one: a token, or a bound.
+    pub fn number(self) -> Option<FencingToken> {
+        match self {
+            Self::Next => None,
+            Self::Bounded(number) | Self::Exactly(number) => Some(number),
+        }
+    }
+}
+
+/// Whether a renewal makes a grant again that is missing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Repair {
+    /// Never: a client that has yet to prove that the lease is its own. A token is no secret.
+    Never,
+    /// If the store has forgotten the lock: it knows of no token, nobody holds the lock and nobody waits for it.
+    Forgotten,
+    /// If no later token was seen. A grant of the owner under a lower token is put under the renewed one.
+    NotLater,
 }
 
 /// One atomic step. [`table`] is its definition.
@@ -90,7 +132,8 @@ pub enum Step {
         attempt: u32,
         /// The token of the grant.
         token: Proposal,
-        /// Replace the owner's own lower token: a majority is mine, but under different tokens.
+        /// Replace the owner's own lower token by this one: a majority is mine, but under different tokens. A store that mints
+        /// leaves it as it is.
         unify: bool,
     },
     /// Take all of these locks, or change nothing: one step where one place has them all.
@@ -109,9 +152,8 @@ pub enum Step {
         token: FencingToken,
         /// The token for the next in line, if a downgrade lets it in; `None` for a writer's claim.
         pass: Option<Proposal>,
-        /// Whether a missing grant is made again if nobody had the lock since, and one under a lower token is put under this
-        /// one. Never for who has yet to prove that the lease is theirs: a token is no secret.
-        repair: bool,
+        /// Whether a missing grant is made again.
+        repair: Repair,
     },
     /// Give back exactly this token; the claim stays in line.
     GiveBack {
@@ -128,8 +170,8 @@ pub enum Step {
     Release {
         /// The claim.
         claim: Arc<Claim>,
-        /// The highest token this owner ever proposed, where an acquire or renewal may still be under way: the store
-        /// raises its last token to it, so that the late one is refused.
+        /// The highest number this owner ever proposed, where an acquire or renewal may still be under way: the late one is
+        /// refused. The store raises its last token to it; if it [mints by bounds](Proposal::Bounded), this bound is spent.
         raise: Option<FencingToken>,
         /// The token for the next in line.
         pass: Proposal,
@@ -278,9 +320,9 @@ pub enum Answer {
         /// forgot it.
         ticket: Option<FencingToken>,
     },
-    /// To `Acquire`: the proposed token does not fit. Nothing was changed.
+    /// To `Acquire`: the proposed number does not fit. Nothing was changed.
     Stale {
-        /// The last token of this lock.
+        /// What the number has to be above: the last token of this lock, or the highest bound that is spent.
         last: Option<FencingToken>,
         /// The store's clock, as a token.
         clock: FencingToken,

@@ -10,13 +10,16 @@
 //!   neither poison a lock nor undercut it.
 //! - Asking again is the same claim: the owner finds its grant and extends it; only *unify* replaces its token.
 //! - A release raises the last token to the highest its owner ever proposed: an acquire that arrives after its own
-//!   release is refused.
+//!   release is refused. Where the store mints, no client's number touches the last token. There each request names a *bound*,
+//!   which is spent by the grant or the place in line that it brings, or by the release of its claim; a request whose bound is
+//!   not above all that are spent is a copy, or late, and is refused.
 //! - A release for an owner whose value serves more than one claim names the token of the grant it means: a late one never
 //!   ends a newer use of that value.
 //! - A renewal by somebody who has yet to prove that the lease is theirs extends what is there, and does nothing else.
-//! - Any other renewal re-creates a missing grant only if no later token was seen, and keeps no grant of its owner's that is newer
-//!   than its token: such a one came by a request that was late, after the hold's own grant had ended there, and others may
-//!   have had the lock in between.
+//! - Any other renewal re-creates a missing grant only if nobody waits and no later token was seen, and keeps no grant of its
+//!   owner's that is newer than its token: such a one came by a request that was late, after the hold's own grant had ended
+//!   there, and others may have had the lock in between. A store that decides alone and may forget re-creates only what it has
+//!   forgotten: that the last token is the renewed one does not say whose it was.
 //! - A grant becomes weaker, never stronger: a reader's renewal makes a writer's grant shared; whatever of the writer
 //!   arrives late finds it so and leaves it so.
 //! - A give-back names the exact token: a late one never frees a newer grant.
@@ -36,7 +39,7 @@ use crate::actor::ActorId;
 use crate::error::StoreErrorKind;
 use crate::name::Owner;
 use crate::state::{Holder, LockState, Waiter, YieldRequest};
-use crate::store::{Answer, Claim, Loss, Mode, Part, Place, Proposal, Step, Then, Trouble, Turn};
+use crate::store::{Answer, Claim, Loss, Mode, Part, Place, Proposal, Repair, Step, Then, Trouble, Turn};
 use crate::token::FencingToken;
 
 pub use record::Kept;
@@ -93,6 +96,11 @@ fn minted(last: Option<FencingToken>, clock: FencingToken) -> FencingToken {
     last.map_or(clock, |last| last.next().max(clock))
 }
 
+/// Whether a number that a client chose is near the store's clock, or few steps beyond what is remembered.
+fn is_below_ceiling(number: FencingToken, clock: FencingToken, known: Option<FencingToken>) -> bool {
+    number <= clock.plus(WINDOW) || known.is_some_and(|known| number <= known.offset(STEP_MAX))
+}
+
 /// Who gets a grant.
 struct Heir<'a> {
     owner: Owner,
@@ -117,17 +125,19 @@ struct Desk<'a, S> {
     now: Now,
     holders: Vec<Held>,
     last: Option<FencingToken>,
+    /// The highest bound that is spent.
+    spent: Option<FencingToken>,
 }
 
 impl<'a, S: Shelf> Desk<'a, S> {
     /// Reads the lock and clears away what is over.
     fn open(shelf: &'a mut S, now: Now) -> Result<Self, S::Error> {
-        let (mut holders, last) = (shelf.holders()?, shelf.last()?);
+        let (mut holders, last, spent) = (shelf.holders()?, shelf.last()?, shelf.spent()?);
         for over in holders.iter().filter(|held| held.until <= now.moment) {
             shelf.remove_holder(&over.owner)?;
         }
         holders.retain(|held| held.until > now.moment);
-        Ok(Self { shelf, now, holders, last })
+        Ok(Self { shelf, now, holders, last, spent })
     }
 
     fn acquire(
@@ -143,7 +153,7 @@ impl<'a, S: Shelf> Desk<'a, S> {
         if let Some(mut mine) = self.holders.iter().find(|held| held.owner == claim.owner).cloned() {
             if let (true, Proposal::Exactly(token)) = (unify, proposal) {
                 if token != mine.token && !self.fits(token) {
-                    return Ok(Ok(self.stale()));
+                    return Ok(Ok(self.stale(proposal)));
                 }
                 if token != mine.token {
                     // Another grant: nobody was asked for it yet.
@@ -154,12 +164,14 @@ impl<'a, S: Shelf> Desk<'a, S> {
             mine.attempt = mine.attempt.max(attempt);
             let token = mine.token;
             self.put_holder(mine)?;
+            self.spend(proposal)?;
             return Ok(Ok(Answer::Granted { token }));
         }
-        let Some(token) = self.token(proposal) else { return Ok(Ok(self.stale())) };
+        let Some(token) = self.token(proposal) else { return Ok(Ok(self.stale(proposal))) };
         if self.admits(claim.mode) && self.is_next(claim)? {
             self.shelf.remove_waiter(&claim.owner)?;
             self.grant(Heir::of_claim(claim), claim.kept_for(), token, attempt)?;
+            self.spend(proposal)?;
             if claim.mode == Mode::Shared {
                 self.hint_head()?;
             }
@@ -171,6 +183,7 @@ impl<'a, S: Shelf> Desk<'a, S> {
                 Ok(ticket) => Some(ticket),
                 Err(refusal) => return Ok(Err(refusal)),
             };
+            self.spend(proposal)?;
             // The lock may be free, its holder gone without a release: whoever asks wakes the line.
             self.hand_over(proposal)?;
         }
@@ -183,9 +196,10 @@ impl<'a, S: Shelf> Desk<'a, S> {
         claim: &Claim,
         token: FencingToken,
         pass: Option<Proposal>,
-        repair: bool,
+        repair: Repair,
     ) -> Result<Result<Answer, Trouble>, S::Error> {
-        let fits = |held: &Held| if repair { held.token <= token } else { held.token == token };
+        let lifts = repair == Repair::NotLater;
+        let fits = |held: &Held| if lifts { held.token <= token } else { held.token == token };
         let kept = |held: &&Held| held.owner == claim.owner && fits(held);
         if let Some(mut mine) = self.holders.iter().find(kept).cloned() {
             if mine.token < token {
@@ -216,8 +230,12 @@ impl<'a, S: Shelf> Desk<'a, S> {
         if let Some(refusal) = self.quarantine() {
             return Ok(Err(refusal));
         }
-        let later = self.last.is_some_and(|last| last > token);
-        if !repair || later || !self.admits(claim.mode) || !self.below_ceiling(token) {
+        let may_be_made = match repair {
+            Repair::Never => false,
+            Repair::Forgotten => self.last.is_none() && self.holders.is_empty(),
+            Repair::NotLater => self.last.is_none_or(|last| last <= token) && self.admits(claim.mode),
+        };
+        if !may_be_made || !self.below_ceiling(token) || self.live_head()?.is_some() {
             return Ok(Ok(Answer::Lost(Loss::TakenOver)));
         }
         self.grant(Heir::of_claim(claim), claim.kept_for(), token, 0)?;
@@ -235,13 +253,14 @@ impl<'a, S: Shelf> Desk<'a, S> {
         if mine {
             self.drop_holder(&claim.owner)?;
         }
-        self.raise(Some(token))?;
+        self.raise(Some(token).filter(|_| !matches!(pass, Proposal::Bounded(_))))?;
         let holds = self.holders.iter().any(|held| held.owner == claim.owner);
         // Only with a token that fits: a late give-back must not bring a claim back into the line that has left it.
         let may_join = !holds && self.now.quarantined.is_none() && self.token(pass).is_some();
         if let Some(place) = claim.place().filter(|_| may_join) {
             // A line that is full has no place for it; then it asks again.
             let _ = self.join(claim, place, attempt)?;
+            self.spend(pass)?;
         }
         self.hand_over(pass)?;
         Ok(if mine { Answer::Freed } else { Answer::NotHeld })
@@ -263,7 +282,10 @@ impl<'a, S: Shelf> Desk<'a, S> {
         if only.is_none() {
             self.shelf.remove_waiter(owner)?;
         }
-        self.raise(raise)?;
+        match pass {
+            Proposal::Bounded(_) => raise.map_or(Ok(()), |bound| self.spend(Proposal::Bounded(bound)))?,
+            Proposal::Next | Proposal::Exactly(_) => self.raise(raise)?,
+        }
         let relayed = match then {
             Some(then) => Some(self.acquire(&then.claim, then.attempt, pass, false)?),
             None => None,
@@ -285,9 +307,9 @@ impl<'a, S: Shelf> Desk<'a, S> {
         }
         let pass = match above {
             // Above the holder's own token, so that its renewal does not re-create the grant.
-            Proposal::Next => {
+            Proposal::Next | Proposal::Bounded(_) => {
                 self.raise(self.last.map(FencingToken::next))?;
-                Proposal::Next
+                above
             }
             Proposal::Exactly(above) => {
                 self.raise(Some(above))?;
@@ -329,7 +351,11 @@ impl<'a, S: Shelf> Desk<'a, S> {
             if !self.admits(head.mode) {
                 return Ok(());
             }
-            let token = self.token(pass);
+            let token = match pass {
+                // A claim's end does not make the next in line wait, however late it comes.
+                Proposal::Bounded(_) => self.token(Proposal::Next),
+                Proposal::Next | Proposal::Exactly(_) => self.token(pass),
+            };
             let notice = token.map_or(Notice::MayPay, |token| Notice::HandedOver { token });
             if !self.shelf.tell(&head, notice)? {
                 self.shelf.remove_waiter(&head.owner)?;
@@ -413,6 +439,7 @@ impl<'a, S: Shelf> Desk<'a, S> {
     fn token(&self, proposal: Proposal) -> Option<FencingToken> {
         match proposal {
             Proposal::Next => Some(minted(self.last, self.now.clock)),
+            Proposal::Bounded(bound) => self.is_new(bound).then(|| minted(self.last, self.now.clock)),
             Proposal::Exactly(token) => self.fits(token).then_some(token),
         }
     }
@@ -422,11 +449,35 @@ impl<'a, S: Shelf> Desk<'a, S> {
     }
 
     fn below_ceiling(&self, token: FencingToken) -> bool {
-        token <= self.now.clock.plus(WINDOW) || self.last.is_some_and(|last| token <= last.offset(STEP_MAX))
+        is_below_ceiling(token, self.now.clock, self.last)
     }
 
-    fn stale(&self) -> Answer {
-        Answer::Stale { last: self.last, clock: self.now.clock }
+    /// Whether a request with this bound is new.
+    fn is_new(&self, bound: FencingToken) -> bool {
+        bound.plus(WINDOW) >= self.now.clock && self.may_be_spent(bound)
+    }
+
+    fn may_be_spent(&self, bound: FencingToken) -> bool {
+        self.spent.is_none_or(|spent| bound > spent) && is_below_ceiling(bound, self.now.clock, self.spent)
+    }
+
+    fn stale(&self, proposal: Proposal) -> Answer {
+        let last = match proposal {
+            Proposal::Bounded(_) => self.spent,
+            Proposal::Next | Proposal::Exactly(_) => self.last,
+        };
+        Answer::Stale { last, clock: self.now.clock }
+    }
+
+    /// No request with this bound or a lower one is new any more.
+    fn spend(&mut self, proposal: Proposal) -> Result<(), S::Error> {
+        match proposal {
+            Proposal::Bounded(bound) if self.may_be_spent(bound) => {
+                self.spent = Some(bound);
+                self.shelf.set_spent(bound)
+            }
+            _ => Ok(()),
+        }
     }
 
     fn raise(&mut self, to: Option<FencingToken>) -> Result<(), S::Error> {

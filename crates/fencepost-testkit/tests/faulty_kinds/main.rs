@@ -8,18 +8,19 @@ mod world;
 use std::time::Duration;
 
 use fencepost_testkit::dice::Dice;
+use fencepost_testkit::nodes::Kind;
 use hold::{PERMITS, Want};
 use world::{PLAIN, Tally, Theme, World};
 
 const SEEDS: u64 = 60;
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
-/// Over one store that mints its tokens, and over three and five nodes that vote.
+/// Over one store that mints its tokens, asked in order or by bounds, and over three and five nodes that vote.
 fn chaos(theme: &Theme) -> Tally {
     let mut tally = Tally::default();
-    for count in [1, 3, 5] {
+    for kind in [Kind::InOrder, Kind::Bounded, Kind::Voting(3), Kind::Voting(5)] {
         for seed in 0..SEEDS {
-            World::new(theme, count, seed, &mut tally).run();
+            World::new(theme, kind, seed, &mut tally).run();
         }
     }
     assert!(tally.grants > SEEDS * 6 && tally.lost > 0, "{} shows little: {tally:?}", theme.name);

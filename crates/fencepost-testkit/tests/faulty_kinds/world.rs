@@ -7,7 +7,7 @@ use fencepost_core::store::Moment;
 use fencepost_core::{AcquireError, Actor, Blocking, Locks, ReleaseOutcome, VirtualClock};
 use fencepost_testkit::dice::Dice;
 use fencepost_testkit::faulty::{Faults, Link};
-use fencepost_testkit::nodes::Nodes;
+use fencepost_testkit::nodes::{Kind, Nodes};
 use fencepost_testkit::poll;
 
 use crate::hold::{Acquiring, Hold, Manner, Want, acquire};
@@ -69,6 +69,7 @@ pub(crate) struct World<'a> {
     theme: &'a Theme,
     seed: u64,
     clock: VirtualClock,
+    kind: Kind,
     nodes: Nodes,
     dice: Dice,
     workers: Vec<Worker>,
@@ -84,10 +85,10 @@ pub(crate) struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    pub(crate) fn new(theme: &'a Theme, count: usize, seed: u64, tally: &'a mut Tally) -> Self {
+    pub(crate) fn new(theme: &'a Theme, kind: Kind, seed: u64, tally: &'a mut Tally) -> Self {
         let mut dice = Dice::new(seed ^ 0x00FA_0172);
         let clock = VirtualClock::new();
-        let nodes = Nodes::new(count, &clock.clock(), seed, Self::faults(count));
+        let nodes = Nodes::of(kind, &clock.clock(), seed, Self::faults(kind));
         let connections: Vec<Locks> = (0..4)
             .map(|number| {
                 let connect = nodes.connect().clock(&clock).seed(seed * 8 + number).ttl(TTL);
@@ -116,17 +117,30 @@ impl<'a> World<'a> {
             }
         }
         let (newest, first_by, rests_until) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { theme, seed, clock, nodes, dice, workers, newest, first_by, rests_until, outage: 0, asked: 0, tally }
+        Self {
+            theme,
+            seed,
+            clock,
+            kind,
+            nodes,
+            dice,
+            workers,
+            newest,
+            first_by,
+            rests_until,
+            outage: 0,
+            asked: 0,
+            tally,
+        }
     }
 
-    /// A store that mints is asked in order; nodes that are proposed to hear things in any.
-    fn faults(count: usize) -> Faults {
+    fn faults(kind: Kind) -> Faults {
         let delay_max = Duration::from_millis(120);
-        Faults { lose: 20, duplicate: 80, delay: 700, delay_max, in_order: count == 1, answers_only: false }
+        Faults { lose: 20, duplicate: 80, delay: 700, delay_max, in_order: kind.in_order(), answers_only: false }
     }
 
     fn place(&self) -> String {
-        format!("{}, {} nodes, seed {}", self.theme.name, self.nodes.iter().count(), self.seed)
+        format!("{}, {:?}, seed {}", self.theme.name, self.kind, self.seed)
     }
 
     /// Some time in which everything happens, and an end at which nothing is left.
@@ -136,7 +150,7 @@ impl<'a> World<'a> {
         }
         self.nodes.iter().for_each(|node| node.set_link(Link::Up));
         // What is under way still comes late.
-        let sound = Faults { in_order: self.nodes.iter().count() == 1, ..Faults::default() };
+        let sound = Faults { in_order: self.kind.in_order(), ..Faults::default() };
         self.nodes.iter().for_each(|node| node.set_faults(sound));
         self.finishes();
         let place = self.place();
@@ -160,7 +174,7 @@ impl<'a> World<'a> {
         }
         self.outage = self.outage.saturating_sub(1);
         if self.outage == 0 && self.dice.per_mille(20) {
-            let count = self.nodes.iter().count();
+            let count = self.kind.count();
             let link = [Link::Up, Link::Silent, Link::Refused, Link::Deaf][self.dice.below(4) as usize];
             self.nodes.iter().for_each(|node| node.set_link(Link::Up));
             // Mostly one of several; long enough to lose a hold if it is all of them.

@@ -132,7 +132,7 @@ impl Course {
             Outcome::Won { token, until } => {
                 let nodes = pursuit.vouchers(token);
                 let votes = pursuit.votes();
-                let mut hold = Hold::new(scene, token, pursuit.highest, nodes, &self.upkeep());
+                let mut hold = Hold::new(scene, token, pursuit.highest(scene), nodes, &self.upkeep());
                 let ticket = pursuit.ticket.or_else(|| scene.claim.place()?.ticket);
                 scene.tell(EventKind::Acquired { token, remaining: until.since(scene.now), ticket });
                 // A hand-over is renewed before anybody can leak it.

@@ -13,9 +13,7 @@ impl Pursuit {
     /// An attempt under this token, carried to the nodes by somebody else: `known` to be there.
     pub(in crate::quorum) fn begin_carried(&mut self, scene: &mut Scene<'_>, token: Proposal, known: bool) -> u32 {
         let request = scene.new_request();
-        if let Proposal::Exactly(token) = token {
-            self.highest = self.highest.max(Some(token));
-        }
+        self.highest = self.highest.max(token.number());
         self.carried = Some((request, token));
         self.contended = known;
         let all: Vec<usize> = (0..scene.nodes()).collect();

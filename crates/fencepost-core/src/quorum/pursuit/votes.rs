@@ -9,7 +9,7 @@ use crate::error::StoreErrorKind;
 use crate::event::EventKind;
 use crate::quorum::Scene;
 use crate::quorum::ballot::Vote;
-use crate::store::Trouble;
+use crate::store::{Minting, Trouble};
 use crate::token::FencingToken;
 
 /// What this claim knows of one node.
@@ -58,6 +58,13 @@ impl Node {
 }
 
 impl Pursuit {
+    /// What the release of the hold has to name as the highest number of the claim. A bound is spent by the request that was
+    /// answered: where all are, there is nothing to name.
+    pub(in crate::quorum) fn highest(&self, scene: &Scene<'_>) -> Option<FencingToken> {
+        let is_needed = scene.quorum.abilities.minting != Minting::Bounded || self.nodes.iter().any(Node::is_unsettled);
+        self.highest.filter(|_| is_needed)
+    }
+
     /// Until when each node vouches for this token, and what it may not vouch for.
     pub(in crate::quorum) fn vouchers(&self, token: FencingToken) -> Vec<(Option<Moment>, Option<FencingToken>)> {
         let nodes = self.nodes.iter().enumerate();
@@ -111,7 +118,9 @@ impl Pursuit {
             return self.tell_vote(scene, node, error::Vote::Stale);
         }
         view.until = Some(until);
-        self.highest = self.highest.max(Some(token));
+        if scene.quorum.abilities.minting != Minting::Bounded {
+            self.highest = self.highest.max(Some(token));
+        }
         self.ballot.record(node, Vote::Granted(token));
         self.tell_vote(scene, node, error::Vote::Granted);
     }

@@ -99,6 +99,15 @@ pub trait Shelf {
     fn last(&mut self) -> Result<Option<FencingToken>, Self::Error>;
     /// Remembers the last token.
     fn set_last(&mut self, last: FencingToken) -> Result<(), Self::Error>;
+    /// The highest bound that is spent. Only a store that [mints by bounds](crate::store::Minting::Bounded) has one.
+    fn spent(&mut self) -> Result<Option<FencingToken>, Self::Error> {
+        Ok(None)
+    }
+    /// Remembers it.
+    fn set_spent(&mut self, bound: FencingToken) -> Result<(), Self::Error> {
+        let _ = bound;
+        Ok(())
+    }
     /// The lowest ticket, also if its time is over.
     fn head(&mut self) -> Result<Option<Queued>, Self::Error>;
     /// The highest ticket, also if its time is over.
