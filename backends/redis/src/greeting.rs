@@ -42,9 +42,10 @@ pub(crate) fn introduce(out: &mut Vec<u8>, node: &Node, inbox: &str, keys: &Keys
             wire::write(out, &[b"CLUSTER", b"MYID"]);
         }
     }
+    wire::write(out, &[b"EVALSHA", scripts::USED_HASH.as_bytes(), b"0"]);
     wire::write(out, &[b"CONFIG", b"GET", b"appendfsync"]);
     wire::write(out, &[b"SUBSCRIBE", inbox.as_bytes()]);
-    7
+    8
 }
 
 /// What the server said of itself.
@@ -54,7 +55,7 @@ pub(crate) struct Server {
     /// Changes with every start.
     pub(crate) run: String,
     pub(crate) up_for: Duration,
-    /// It has a marker, or is on probation: somebody has used it before.
+    /// It has a marker, or is on probation, or had a marker in this run: somebody has used it before.
     pub(crate) is_known: bool,
     /// The sets that its marker names, if it has one.
     pub(crate) votes_in: Option<String>,
@@ -78,7 +79,7 @@ impl Server {
     /// A server alone is trusted whatever happened to it, so it need not let us read INFO: then it is a matter of its
     /// operator that it is a master and evicts nothing. In a quorum only INFO tells a server that was started anew.
     pub(crate) fn read(replies: &[Value], quorum: bool, clustered: bool) -> Result<Self, Trouble> {
-        let [hello, select, info, marker, probation, fsync, subscribe] = replies else {
+        let [hello, select, info, marker, probation, used, fsync, subscribe] = replies else {
             return Err(Trouble::new(StoreErrorKind::Unexpected, "it does not speak like a Redis server"));
         };
         for reply in [hello, select, marker, probation, subscribe] {
@@ -117,13 +118,15 @@ impl Server {
         let always =
             fsync.array().and_then(|pair| pair.get(1)).and_then(Value::text).is_some_and(|word| word == "always");
         let run = field("run_id").to_owned();
+        // Any other error says nothing: then it is judged without.
+        let was_used = !matches!(used, Value::Error(_));
         let marked = marker.text();
         let marked = marked.as_deref().and_then(|marker| marker.rsplit_once('|'));
         let remembers = probation.text().and_then(|probation| Some(probation.split('|').nth(2)?.to_owned()));
         Ok(Self {
             major: said(hello, "version").and_then(|version| version.split('.').next()?.parse().ok()).unwrap_or(7),
             up_for: Duration::from_secs(field("uptime_in_seconds").parse().unwrap_or(0)),
-            is_known: !clustered && (*marker != Value::Null || *probation != Value::Null),
+            is_known: was_used || (!clustered && (*marker != Value::Null || *probation != Value::Null)),
             votes_in: marked.map(|(sets, _)| sets.to_owned()),
             is_stale: marked.is_some_and(|(_, marked)| marked != run),
             remembers: remembers.filter(|sets| !sets.is_empty()),
@@ -171,7 +174,8 @@ pub(crate) fn refused(text: &str) -> Trouble {
     error::trouble(text)
 }
 
-/// The second commands: the scripts, and whether the node may vote. Answers how many replies they have.
+/// The second commands: the scripts, and whether the node may vote; and, behind its marker, the sign that there was one.
+/// Answers how many replies they have.
 pub(crate) fn equip(out: &mut Vec<u8>, dialect: Dialect, trust: &[Vec<u8>]) -> usize {
     for script in dialect.scripts() {
         wire::write(out, &[b"SCRIPT", b"LOAD", script.text(dialect).as_bytes()]);
@@ -181,7 +185,8 @@ pub(crate) fn equip(out: &mut Vec<u8>, dialect: Dialect, trust: &[Vec<u8>]) -> u
     }
     let parts: Vec<&[u8]> = trust.iter().map(Vec::as_slice).collect();
     wire::write(out, &parts);
-    dialect.scripts().len() + 1
+    wire::write(out, &[b"SCRIPT", b"LOAD", scripts::USED.as_bytes()]);
+    dialect.scripts().len() + 2
 }
 
 /// The command that asks whether a node may vote. `place` is where its marker is, `sign` the key by which the scripts see

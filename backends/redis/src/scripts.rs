@@ -52,6 +52,9 @@ const REDISSON: [Script; 6] = [
 
 pub(crate) const TRUST: &str = concat!(include_str!("../lua/sets.lua"), include_str!("../lua/trust.lua"));
 pub(crate) const VOTE: &str = concat!(include_str!("../lua/sets.lua"), include_str!("../lua/vote.lua"));
+/// Its only purpose is its hash: a server that knows it has had a marker of ours in this run. It outlives `FLUSHALL`.
+pub(crate) const USED: &str = include_str!("../lua/used.lua");
+pub(crate) const USED_HASH: &str = "905f12e9f8e883123e2d4e2b0cd2bee937694bf8";
 pub(crate) const HELD: &str = include_str!("../lua/held.lua");
 pub(crate) const RAISE: &str = include_str!("../lua/raise.lua");
 const PRELUDE: &str = include_str!("../lua/prelude.lua");

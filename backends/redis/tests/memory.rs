@@ -9,9 +9,11 @@ use std::time::Duration;
 use common::{
     KEEPS_EVERYTHING, PATIENCE, Place, fence, grants, once_reachable, trouble, until, until_heard, until_linked, value,
 };
+use fencepost_core::fence::FencedCell;
 use fencepost_core::{AcquireError, Blocking, EventKind, Guard, Locks, LossReason, StoreErrorKind, Vote};
 use fencepost_testkit::contract::{Subject, wait_for};
 use fencepost_testkit::poll;
+use fencepost_testkit::preload::Clocks;
 use fencepost_testkit::redis::Redis;
 use fencepost_testkit::server::Server;
 
@@ -87,6 +89,45 @@ fn a_node_that_was_emptied_under_an_open_link_grants_nothing_until_its_probation
     keeps_still_and_votes_again(Place::voting(vec![Redis::new(); 3], SHORT), |place| {
         assert_eq!(place.servers[0].ask(&["FLUSHALL"]), "+OK");
     });
+}
+
+/// They have been up for long and know of nothing, as new ones would; but they have been used in this run.
+#[test]
+fn nodes_that_were_all_emptied_grant_a_new_client_nothing_until_their_probation_is_over() {
+    let clocks = [0, 1, 2].map(|_| Clocks::new());
+    let recipes = clocks.iter().map(|clocks| Redis::new().preloaded(clocks.environment()));
+    let place = Place::untrusted(recipes.collect(), SHORT);
+    // They say that they have been up for an hour.
+    clocks.iter().for_each(|clocks| clocks.wall_ahead(Duration::from_secs(3600)));
+    let first = place.locks("first");
+    place.reach_all(&first, "first");
+    let held = acquire(&first, "x").expect("their first use");
+    for server in &place.servers {
+        assert_eq!(server.ask(&["FLUSHALL"]), "+OK");
+    }
+    let second = place.locks("second");
+    let error = trouble(acquire(&second, "x"));
+    assert!(matches!(error.kind, StoreErrorKind::Quarantined { .. }), "{error:?}");
+    drop(held);
+}
+
+/// What a server that decides alone cannot see: its memory of the eviction is gone. The resource turns the token away.
+#[test]
+fn an_evicted_holder_that_an_old_snapshot_brings_back_is_turned_away_by_the_resource() {
+    let mut place = Place::one();
+    let (first, second) = (place.locks("first"), place.locks("second"));
+    let ttl = Duration::from_secs(60);
+    let resource = FencedCell::new("empty");
+    let evicted = first.lock("x").ttl(ttl).manual_renewal().acquire().block().expect("free");
+    resource.write(evicted.token(), "by the first").expect("the newest token");
+    assert_eq!(place.servers[0].ask(&["SAVE"]), "+OK");
+    second.force_release("x", "test").block().expect("an answer").holder.expect("it was held");
+    let next = once_reachable(|| second.lock("x").ttl(ttl).acquire().block()).expect("free");
+    resource.write(next.token(), "by the second").expect("the newest token");
+    place.servers[0].restart();
+    until("the snapshot has the first one's hold", || evicted.renew().block().is_ok());
+    assert!(resource.write(evicted.token(), "by the first again").is_err(), "the second has written since");
+    assert_eq!(resource.read(), "by the second");
 }
 
 /// Though its disk is trusted: what was written there is gone all the same.

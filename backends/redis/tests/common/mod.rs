@@ -50,10 +50,15 @@ impl Place {
 
     /// These vote, trusted from the start.
     pub(crate) fn voting(recipes: Vec<Redis>, settings: &'static str) -> Self {
-        let servers = recipes.into_iter().map(Redis::start).collect();
-        let place = Self { servers, proxies: Vec::new(), quorum: true, settings, down: 0 };
+        let place = Self::untrusted(recipes, settings);
         place.trust();
         place
+    }
+
+    /// These vote once they are trusted.
+    pub(crate) fn untrusted(recipes: Vec<Redis>, settings: &'static str) -> Self {
+        let servers = recipes.into_iter().map(Redis::start).collect();
+        Self { servers, proxies: Vec::new(), quorum: true, settings, down: 0 }
     }
 
     /// With this behind the `?` of the URL.

@@ -1,0 +1,1 @@
+return 'Fencepost has been used in this run of the server'
