@@ -85,12 +85,15 @@ pub(crate) fn refused(keys: &Keys, step: &Step) -> Option<Trouble> {
 
 /// With an empty prefix, a lock could have the name of a key of ours.
 fn reserved(keys: &Keys, step: &Step) -> Option<Trouble> {
+    if !OWN_KEYS.starts_with(&keys.prefix) {
+        return None;
+    }
     let is_reserved = |name: &LockName| keys.lock(name.as_str()).starts_with(OWN_KEYS);
     let any_is = match step {
         Step::AcquireAll { parts } => parts.iter().any(|part| is_reserved(&part.claim.name)),
         one => one.name().is_some_and(is_reserved),
     };
-    if !OWN_KEYS.starts_with(&keys.prefix) || !any_is {
+    if !any_is {
         return None;
     }
     let message =

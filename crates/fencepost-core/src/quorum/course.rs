@@ -4,6 +4,7 @@
 mod life;
 mod sight;
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::{Poll, Waker};
@@ -22,6 +23,11 @@ use crate::foreign;
 use crate::store::{Claim, Event, Listening, Mailbox, Place, Post, Proposal, Reply, Step, Then, Turn};
 use crate::token::FencingToken;
 use life::{Life, Phase};
+
+thread_local! {
+    /// Empty between two steps: what one step decides is often more than a kilobyte, which would be allocated for each.
+    static EFFECTS: Cell<Vec<Effect>> = const { Cell::new(Vec::new()) };
+}
 
 /// The token of a hold, and what each node said of it.
 pub(crate) type Won = (FencingToken, Vec<(Duration, Vote)>);
@@ -221,7 +227,7 @@ impl Course {
             let listening = self.listen();
             self.state().listening = listening;
         }
-        let mut effects = Vec::new();
+        let mut effects = EFFECTS.try_with(Cell::take).unwrap_or_default();
         let now = self.quorum.clock.now();
         let (relay, carried) = if matches!(input, Input::Leave) { self.relay(now).unzip() } else { (None, None) };
         let (mut wakers, heard, left_line, parted, done) = {
@@ -249,7 +255,7 @@ impl Course {
             (wakers, heard, left_line, parted, matches!(state.life.phase, Phase::Done(_)))
         };
         drop(heard);
-        for effect in effects {
+        for effect in effects.drain(..) {
             match effect {
                 Effect::Tell(kind) => wakers.extend(self.note(kind)),
                 Effect::PassOn { node, answer } => {
@@ -265,6 +271,8 @@ impl Course {
                 }
             }
         }
+        // A thread that is about to end has no place for it.
+        let _ = EFFECTS.try_with(|kept| kept.set(effects));
         if let Some((next, token)) = carried.filter(|(next, _)| next.is_past() && !next.terms.repeats) {
             next.undo(token, now);
         }
