@@ -19,6 +19,9 @@ const POSTGRES: &str = "postgres://app@127.0.0.1:5432/app";
 /// What is already built need not be built again.
 const BUILD: &str = "cargo run -p fencepost-cli --";
 
+/// What installs the command. Here it goes into a folder of the page's own, from what is already built.
+const INSTALL: &str = "cargo install --locked --path crates/fencepost-cli";
+
 /// Where the clone is, seen from a crate beside it.
 const LIBRARY: &str = "../fencepost/crates/fencepost";
 
@@ -42,8 +45,13 @@ pub(crate) struct Stage<'a> {
 impl<'a> Stage<'a> {
     pub(crate) fn new(page: &'a Page) -> Self {
         let place = Place::new();
-        let library = root().join("crates/fencepost").display().to_string();
-        let mut places = vec![(BUILD.to_owned(), "fencepost".to_owned()), (LIBRARY.to_owned(), library)];
+        let at = |folder: &str| root().join(folder).display().to_string();
+        let install = format!("cargo install --debug --root installed --locked --path {}", at("crates/fencepost-cli"));
+        let mut places = vec![
+            (BUILD.to_owned(), "fencepost".to_owned()),
+            (INSTALL.to_owned(), install),
+            (LIBRARY.to_owned(), at("crates/fencepost")),
+        ];
         let mut servers: Vec<Box<dyn std::any::Any>> = Vec::new();
         let runs = |text: &str| page.blocks.iter().any(|block| block.is_run() && block.text.contains(text));
         for named in REDIS.into_iter().filter(|named| runs(named)) {
@@ -115,21 +123,24 @@ impl<'a> Stage<'a> {
         let done = cargo_homes().into_iter().fold(done, |done, (name, value)| done.set(name, &value));
         let done = done.set("CARGO_NET_OFFLINE", "true");
         let mut done = done.set("PATH", &path()).end();
-        for (named, here) in self.places.iter().filter(|(named, _)| named != BUILD && named != LIBRARY) {
+        for (named, here) in self.places.iter().filter(|(named, _)| ![BUILD, INSTALL, LIBRARY].contains(&&**named)) {
             done.stdout = done.stdout.replace(here, named);
         }
         done
     }
 }
 
-/// What a reader's shell would do: a new crate takes the versions that the clone has.
+/// What a reader's shell would do: the scripts that a block starts are there, and a new crate takes the versions that the clone
+/// has.
 fn typed(text: &str) -> String {
+    let scripts = text.split_whitespace().filter(|word| word.starts_with("./"));
+    let written = scripts.map(|script| format!("echo '#!/bin/sh' >{script}; chmod +x {script}\n"));
     let lock = root().join("Cargo.lock");
     let lines = text.lines().map(|line| match line.strip_prefix("cargo new ") {
         Some(name) => format!("{line}; cp '{}' {name}/\n", lock.display()),
         None => format!("{line}\n"),
     });
-    lines.collect()
+    written.chain(lines).collect()
 }
 
 /// Runs a command in the root of the repository, as it is; its locks are in a folder of its own.
