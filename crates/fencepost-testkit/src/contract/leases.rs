@@ -40,7 +40,9 @@ pub fn an_adopted_lease_is_held_since_its_grant(subject: &impl Subject) {
         let before = held_for() + Duration::from_millis(300);
         until("it is held for a while", || held_for() >= before);
         guard = taker.adopt(&guard.leak()).block().expect("still there");
-        assert!(held_for() >= before, "it counts anew: {:?}, not {before:?}", held_for());
+        // Of nodes that vote any may answer, each by a clock of its own.
+        let shown = held_for();
+        assert!(shown + Duration::from_millis(100) >= before, "it counts anew: {shown:?}, not {before:?}");
     }
     guard.release().block().expect("released");
 }
