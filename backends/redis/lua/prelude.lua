@@ -165,8 +165,8 @@ local function hand_over(pass)
   end
 end
 
--- Takes the lock, or joins the line, or hands over to whoever comes first. `value` is what the lock would be set to under
--- `number`, and `rest` is `mode|turn|unify|ticket|lease|kept_for|inbox|attempt`. The replies are those of acquire.lua.
+-- Takes the lock, or joins the queue, or hands over to the first waiter. `value` is the value of the lock under `number`, and
+-- `rest` is `mode|turn|unify|ticket|lease|kept_for|inbox|attempt`. The replies are those of acquire.lua.
 local function acquire(value, number, ttl, rest)
   local owner, tail = owner_of(value), string.sub(value, 43 + #number)
   local mode, turn, unify, ticket, lease, kept_for, inbox, attempt =

@@ -55,7 +55,7 @@ pub(crate) struct Server {
     /// Changes with every start.
     pub(crate) run: String,
     pub(crate) up_for: Duration,
-    /// It has a marker, or is on probation, or had a marker in this run: somebody has used it before.
+    /// A client has used it before: the server has a marker, is on probation, or had a marker in this run.
     pub(crate) is_known: bool,
     /// The sets that its marker names, if it has one.
     pub(crate) votes_in: Option<String>,

@@ -31,7 +31,7 @@ pub(crate) struct Keys {
     pub(crate) marker: String,
     /// The node may lose its trust: it votes, or waits after a failover.
     pub(crate) judged: bool,
-    /// Who decides which token a grant carries.
+    /// Whether the engine or the server chooses the tokens of grants.
     pub(crate) minting: Minting,
 }
 

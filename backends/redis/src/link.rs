@@ -90,8 +90,8 @@ pub(crate) struct Link {
     pub(crate) replicas: Option<Replicas>,
     /// Whom to tell that the server sent a step away, if there may be another one.
     pub(crate) fleet: Option<Weak<Fleet>>,
-    /// What the server's calendar says when this machine's boot clock is at zero, in microseconds; `i64::MIN`: not known. No
-    /// wall clock of ours is in it: whoever sets that changes nothing here.
+    /// The server's calendar at the moment when this machine's boot clock was zero, in microseconds; `i64::MIN`: not known. Our
+    /// wall clock has no part in it, so setting that clock changes nothing here.
     calendar_us: AtomicI64,
     /// Where it votes, as one of several. `None`: it is alone, or found by others.
     pub(crate) voice: Option<Voice>,
@@ -175,7 +175,7 @@ impl Link {
         Some(FencingToken::at(UNIX_EPOCH + Duration::from_micros(now)))
     }
 
-    /// What the boot clock says, in microseconds.
+    /// The reading of the boot clock, in microseconds.
     fn uptime_us(&self) -> i64 {
         i64::try_from(self.clock.now().as_nanos() / 1000).unwrap_or(i64::MAX / 4)
     }

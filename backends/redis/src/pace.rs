@@ -19,7 +19,7 @@ const LEAST: Duration = Duration::from_millis(20);
 /// enough that nobody notices it when a server has fallen silent. Nothing is lost by it: what was written reaches the server
 /// all the same, and only its answer is not waited for.
 const LEAST_AT_THE_END: Duration = Duration::from_millis(100);
-/// What the threads on both sides may add to a measured round trip.
+/// The delay that the threads on both sides may add to a measured round trip.
 const SLACK: Duration = Duration::from_millis(20);
 /// Of a link that is down.
 const DOWN: u64 = u64::MAX;

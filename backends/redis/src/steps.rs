@@ -70,7 +70,7 @@ fn mode(claim: &Claim) -> &'static str {
     }
 }
 
-/// What the client chose: a token, or a bound where the server mints.
+/// The number that the client chose: a token, or a bound where the server mints.
 pub(crate) fn number(proposal: Proposal) -> FencingToken {
     proposal.number().expect("BUG: a Redis server is told a token or a bound")
 }

@@ -178,7 +178,7 @@ impl Plan {
         plan
     }
 
-    /// Who decides which token a grant carries.
+    /// Whether the engine or the store chooses the tokens of grants.
     pub(crate) fn minting(&self) -> Minting {
         match (self.nodes, self.bounded) {
             (1, true) => Minting::Bounded,

@@ -26,7 +26,7 @@ pub(crate) fn takes_when_told(place: &str) {
         let guard = once_reachable(|| lock.acquire().block()).expect("the master grants it");
         say(&format!("token {}", guard.token()));
         hear();
-        // What a failover has lost is lost; the rest is free again.
+        // A release may fail for a grant that the failover has lost.
         let _ = guard.release().block();
         say("let go");
     }

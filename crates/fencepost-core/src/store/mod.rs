@@ -40,7 +40,7 @@ use crate::handle::as_engine;
 /// What a store can do. Few on purpose: a new ability has to change what the engine does.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Abilities {
-    /// Who decides which token a grant carries.
+    /// Whether the engine or the store chooses the tokens of grants.
     pub minting: Minting,
     /// The store keeps a line of waiters and hands over to its head.
     pub queues: bool,
@@ -69,7 +69,7 @@ impl Abilities {
     }
 }
 
-/// Who decides which token a grant carries.
+/// Whether the engine or the store chooses the tokens of grants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Minting {
     /// The engine, by [`Proposal::Exactly`]: several nodes that vote have to agree on one token.
